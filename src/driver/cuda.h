@@ -57,6 +57,21 @@ typedef struct CUipcMemHandle_st {
 } CUipcMemHandle;
 
 /* Only the write operations of the driver's union. */
+/* One attribute of a launch; only the one that is used here. */
+typedef struct CUlaunchAttribute_st {
+    int id;
+    int pad;
+    int programmatic_stream_serialization;
+    int unused[15];
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig_st {
+    unsigned grid[3], block[3], shared_bytes;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned attribute_count;
+} CUlaunchConfig;
+
 typedef union CUstreamBatchMemOpParams_union {
     int operation;
     struct CUstreamMemOpWriteValueParams_st {
@@ -150,6 +165,7 @@ typedef union CUstreamBatchMemOpParams_union {
     X(CU_STREAM_MEM_OP_WRITE_VALUE_64, 5)                                                          \
     X(CU_JIT_SPLIT_COMPILE, 34)                                                                    \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
+    X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                    \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
     X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                \
@@ -326,6 +342,9 @@ enum cuda_constant {
        void **parameters, void **extra),                                                           \
       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
        parameters, extra))                                                                         \
+    X(LaunchKernelEx, ("cuLaunchKernelEx"), 1,                                                     \
+      (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),        \
+      (config, function, parameters, extra))                                                       \
     X(LaunchCooperativeKernel, ("cuLaunchCooperativeKernel"), 0,                                   \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,   \
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                 \

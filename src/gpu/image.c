@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 #ifdef WEFT_GPU_CODES
-/* Made by the build: GPU_CODE(symbol, image, compute capability or 0 for PTX, file), sorted by
- * image and then from the highest compute capability to the PTX. */
-#define GPU_CODE(symbol, image, arch, file)                                                        \
+/* Made by the build: GPU_CODE(symbol, image, 1 for PTX, compute capability times 10, file), sorted
+ * by image; the best first. */
+#define GPU_CODE(symbol, image, ptx, arch, file)                                                   \
     __asm__(".pushsection .rodata, \"a\"\n"                                                        \
             ".balign 64\n" #symbol ":\n"                                                           \
             ".incbin \"" file "\"\n" #symbol "_end:\n"                                             \
@@ -23,11 +23,11 @@ enum { KERNELS, COLL_KERNELS };
 
 static const struct gpu_code codes[] = {
 #ifdef WEFT_GPU_CODES
-#define GPU_CODE(symbol, image, arch, file) {image, arch, symbol, symbol##_end},
+#define GPU_CODE(symbol, image, ptx, arch, file) {image, ptx, arch, symbol, symbol##_end},
 #include WEFT_GPU_CODES
 #undef GPU_CODE
 #endif
-    {-1, 0, NULL, NULL}};
+    {-1, false, 0, NULL, NULL}};
 
 const struct gpu_image gpu_kernels_image = {codes, KERNELS};
 const struct gpu_image gpu_coll_kernels_image = {codes, COLL_KERNELS};

@@ -19,6 +19,15 @@
 #define KERNEL_OF_512 void
 #endif
 
+/* A kernel that was launched before the earlier work of its stream has ended (gpu_coll_launch())
+ * waits here until it has, and what it stored is visible. The instruction is of sm_90: the build
+ * removes it from code for older GPUs. */
+#if WEFT_TARGET_CUDA
+#define GRID_WAIT() asm volatile("griddepcontrol.wait;" ::: "memory")
+#elif !defined(GRID_WAIT)
+#define GRID_WAIT() ((void)0)
+#endif
+
 #define ORDERED WEFT_ORDER_ACQ_REL
 #define RELAXED WEFT_ORDER_RELAXED
 #define ACQUIRE WEFT_ORDER_ACQUIRE

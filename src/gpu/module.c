@@ -38,10 +38,16 @@ const char *gpu_unpack(const char *begin, const char *end, char **unpacked)
     return *unpacked;
 }
 
-/* A cubin runs on later minor versions of its compute capability. */
+/* A cubin runs on later minor versions of its compute capability, PTX on all later ones. */
 static bool runs_on(const struct gpu_code *code, const struct gpu_device *device)
 {
-    return !code->arch || (code->arch / 10 == device->major && code->arch % 10 <= device->minor);
+    int arch = 10 * device->major + device->minor;
+    return code->arch <= arch && (code->ptx || code->arch / 10 == device->major);
+}
+
+const char *gpu_code_kind(const struct gpu_code *code)
+{
+    return code && !code->ptx ? "cubin" : "PTX";
 }
 
 static CUresult compile_and_tell(const struct gpu_device *device, const char *ptx, CUmodule *module)
@@ -64,8 +70,8 @@ static CUresult load_code(const struct gpu_code *code, const struct gpu_device *
     const char *image = gpu_unpack(code->begin, code->end, &unpacked);
     if (!image)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = code->arch ? device->cuda->ModuleLoadData(module, image)
-                                 : compile_and_tell(device, image, module);
+    CUresult result = code->ptx ? compile_and_tell(device, image, module)
+                                : device->cuda->ModuleLoadData(module, image);
     free(unpacked);
     return result;
 }
@@ -82,35 +88,34 @@ static weft_status load_nothing(const struct gpu_device *device, CUmodule *modul
 }
 
 static weft_status load_image(const struct gpu_image *image, const struct gpu_device *device,
-                              CUmodule *module, const char **kind)
+                              CUmodule *module, const struct gpu_code **found)
 {
     CUresult result = CUDA_SUCCESS;
-    bool tried = false;
     char error[160];
-    *kind = "PTX";
+    *found = NULL;
     for (const struct gpu_code *code = image->codes; code->begin; code++) {
         if (code->image != image->image || !runs_on(code, device))
             continue;
-        if (tried)
-            log_debug(LOG_GPU, "cuModuleLoadData of the %s: %s; trying the next code", *kind,
+        if (*found)
+            log_debug(LOG_GPU, "cuModuleLoadData of the %s: %s; trying the next code",
+                      gpu_code_kind(*found),
                       cuda_error_text(device->cuda, result, error, sizeof error));
-        *kind = code->arch ? "cubin" : "PTX";
-        tried = true;
+        *found = code;
         result = load_code(code, device, module);
         if (!result)
             return WEFT_OK;
     }
     *module = NULL;
-    if (!tried)
+    if (!*found)
         return load_nothing(device, module);
     return cuda_fail(device->cuda, result,
-                     "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d", *kind,
-                     device->major, device->minor);
+                     "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d",
+                     gpu_code_kind(*found), device->major, device->minor);
 }
 
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *wanted, int count, CUmodule *module,
-                           CUfunction *functions, const char **kind)
+                           CUfunction *functions, const struct gpu_code **found)
 {
     *module = NULL;
     if (device->major < 7)
@@ -118,7 +123,7 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
                          "GPU %d (%s) has compute capability %d.%d; Weft's kernels need 7.0 "
                          "(Volta) or newer",
                          device->ordinal, device->name, device->major, device->minor);
-    weft_status status = load_image(image, device, module, kind);
+    weft_status status = load_image(image, device, module, found);
     for (int i = 0; !status && i < count; i++) {
         CUresult result = device->cuda->ModuleGetFunction(&functions[i], *module, wanted[i]);
         if (result)
@@ -134,10 +139,13 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
 weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device)
 {
     *module = (struct gpu_module){.device = device};
+    const struct gpu_code *code;
     weft_status status = gpu_image_load(&gpu_kernels_image, device, kernel_names, GPU_KERNEL_COUNT,
-                                        &module->module, module->functions, &module->image);
+                                        &module->module, module->functions, &code);
     if (status)
         *module = (struct gpu_module){0};
+    else
+        module->image = gpu_code_kind(code);
     return status;
 }
 

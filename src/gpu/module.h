@@ -32,8 +32,9 @@ weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, 
 
 /* Code of one embedded source of kernels: PTX text or a cubin, as it is or as a frame of LZ4. */
 struct gpu_code {
-    int image;         /* which source */
-    int arch;          /* compute capability of a cubin times 10; 0: PTX */
+    int image; /* which source */
+    bool ptx;
+    int arch;          /* compute capability times 10 that it is for; of PTX, the lowest */
     const char *begin; /* NULL: the end of a list */
     const char *end;
 };
@@ -53,13 +54,16 @@ const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
 /* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
 CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module);
 
-/* Loads an image and finds its `count` kernels by name. *kind: "cubin" or "PTX". On
- * failure nothing is left. The device's context is current. Loads all kernels at once. Since
- * CUDA 12.2 the driver loads a kernel at its first launch unless CUDA_MODULE_LOADING=EAGER, and
- * first waits for running kernels to end. One of those may wait for the kernel that is being
- * launched. */
+/* Loads an image and finds its `count` kernels by name. *found: its code; NULL in a
+ * build without kernels. On failure nothing is left. The device's context is current. Loads all
+ * kernels at once. Since CUDA 12.2 the driver loads a kernel at its first launch unless
+ * CUDA_MODULE_LOADING=EAGER, and first waits for running kernels to end. One of those may wait for
+ * the kernel that is being launched. */
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
-                           CUfunction *functions, const char **kind);
+                           CUfunction *functions, const struct gpu_code **found);
+
+/* Returns "cubin" or "PTX". */
+const char *gpu_code_kind(const struct gpu_code *code);
 
 #endif

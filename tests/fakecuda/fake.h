@@ -135,6 +135,7 @@ struct fake_op {
     void *argument;
     int kernel;
     unsigned blocks;
+    bool early;          /* the kernel waits itself for the earlier work of the stream */
     bool timed;          /* its duration is the measured time and not `ns` */
     size_t extra;        /* bytes of data */
     unsigned char *held; /* a copy that is not yet visible: the bytes that it will write */

@@ -322,7 +322,9 @@ static void run_kernel(struct fake_op *op)
         draw_order(order, op->blocks);
     for (unsigned i = 0; i < op->blocks; i++) {
         fake_block = drawn ? order[i] : i;
+        fake_early = op->early;
         run_block(op->kernel, arguments);
+        fake_touch();
     }
 }
 
@@ -333,13 +335,11 @@ static bool releases_by_itself(int kernel, void **parameters)
            (kernel == FAKE_weft_kernel_copy && *(uint64_t *)parameters[2] == 0);
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
-                               unsigned grid_z, unsigned block_x, unsigned block_y,
-                               unsigned block_z, unsigned shared_bytes, CUstream stream,
-                               void **parameters, void **extra)
+static CUresult launch(CUfunction function, unsigned blocks, unsigned threads, CUstream stream,
+                       void **parameters, bool early)
 {
     int kernel = (int)((const char *const *)function - kernel_names);
-    if (kernel < 0 || kernel >= FAKE_KERNELS || !block_x || !grid_x)
+    if (kernel < 0 || kernel >= FAKE_KERNELS || !threads || !blocks)
         return CUDA_ERROR_INVALID_VALUE;
     /* A kernel needs a stream of the current context. */
     if (fake_stream_device(stream) >= 0 && fake_current_device() >= 0 &&
@@ -365,12 +365,33 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     op->kernel = kernel;
-    op->blocks = grid_x;
+    op->blocks = blocks;
+    op->early = early;
     op->timed = true;
     op->on_thread = stream && (kernel == FAKE_weft_kernel_prove || kernel == FAKE_weft_kernel_echo);
     op->keeps_stores = releases_by_itself(kernel, parameters);
     op_submit(op);
     return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                               unsigned grid_z, unsigned block_x, unsigned block_y,
+                               unsigned block_z, unsigned shared_bytes, CUstream stream,
+                               void **parameters, void **extra)
+{
+    return launch(function, grid_x, block_x, stream, parameters, false);
+}
+
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                                 void **parameters, void **extra)
+{
+    bool early = false;
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        if (config->attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return CUDA_ERROR_INVALID_VALUE;
+        early = config->attributes[i].programmatic_stream_serialization;
+    }
+    return launch(function, config->grid[0], config->block[0], config->stream, parameters, early);
 }
 
 static bool is_function(CUfunction function)

@@ -5,8 +5,11 @@
 #define WEFT_DEVICE_SIMT_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,6 +36,19 @@ static _Thread_local unsigned fake_block, fake_blocks;
 /* 16-byte stores of the block after this number are lost, which tears lines. */
 static _Thread_local unsigned fake_whole_stores = 0xffffffffu, fake_stores;
 
+/* The kernel was launched by cuLaunchKernelEx() and has not waited yet: earlier work of the stream
+ * may still run on a GPU. */
+static _Thread_local bool fake_early;
+#define GRID_WAIT() ((void)(fake_early = false))
+
+static inline void fake_touch(void)
+{
+    if (fake_early) {
+        fputs("a kernel uses memory before it has waited for its stream's earlier work\n", stderr);
+        abort();
+    }
+}
+
 /* Makes earlier copies of the stream visible: see stream.c. */
 void fake_release(void);
 
@@ -53,10 +69,12 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 {
+    fake_touch();
     return *(const struct weft_dev_vec16 *)p;
 }
 WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
 {
+    fake_touch();
     *(struct weft_dev_vec16 *)p = v;
 }
 
@@ -64,6 +82,7 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)
 {
     struct weft_dev_vec16 v;
+    fake_touch();
     v.lo = __atomic_load_n((const weft_dev_any_u64 *)p, __ATOMIC_RELAXED);
     v.hi = __atomic_load_n((const weft_dev_any_u64 *)p + 1, __ATOMIC_RELAXED);
     return v;
@@ -110,11 +129,13 @@ FAKE_BITS(f64, double, 64)
     WEFT_DEVICE uint##N##_t weft_dev_load_u##N(const uint##N##_t *p, int order, int scope)         \
     {                                                                                              \
         (void)order, (void)scope;                                                                  \
+        fake_touch();                                                                              \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                               \
     }                                                                                              \
     WEFT_DEVICE void weft_dev_store_u##N(uint##N##_t *p, uint##N##_t v, int order, int scope)      \
     {                                                                                              \
         (void)scope;                                                                               \
+        fake_touch();                                                                              \
         fake_order(order);                                                                         \
         __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                  \
     }

@@ -13,14 +13,15 @@
 
 #include <cmocka.h>
 
-static const char cubin_90[] = "cubin for 9.0", cubin_80[] = "cubin for 8.0", ptx[] = "PTX";
+static const char cubin_90[] = "cubin for 9.0", cubin_80[] = "cubin for 8.0",
+                  ptx_90[] = "PTX for 9.0", ptx[] = "PTX";
 /* "PTX", packed by lz4 --content-size */
 static const char packed[] =
     "\x04\x22\x4d\x18\x6c\x40\x03\0\0\0\0\0\0\0\xbd\x03\0\0\x80PTX\0\0\0\0";
 static struct cuda cuda;
 static CUresult of_cubin, of_ptx, of_option, of_nothing; /* answers of the driver */
-/* 9, 8: that cubin is loaded; p: the text; n: nothing; s: all CPUs compile the text; l: a function
- * is loaded; u: the module is unloaded. */
+/* 9, 8: that cubin is loaded; p: the text; n: nothing; s, S: all CPUs compile the text, that for
+ * 9.0; l: a function is loaded; u: the module is unloaded. */
 static char calls[64];
 static int major = 9, minor;
 
@@ -44,11 +45,11 @@ static CUresult load(CUmodule *module, const void *image)
 static CUresult load_with(CUmodule *module, const void *image, unsigned count, int *options,
                           void **values)
 {
-    assert_string_equal(image, ptx);
+    assert_true(image == ptx_90 || strcmp(image, ptx) == 0);
     assert_int_equal(count, 1);
     assert_int_equal(options[0], CU_JIT_SPLIT_COMPILE);
     assert_null(values[0]); /* 0: as many threads as CPUs */
-    strcat(calls, "s");
+    strcat(calls, image == ptx_90 ? "S" : "s");
     return answer(module, of_option ? of_option : of_ptx);
 }
 
@@ -80,17 +81,18 @@ static CUresult name_of(CUresult result, const char **text)
     return CUDA_SUCCESS;
 }
 
-#define CODE(image, arch, bytes)                                                                   \
+#define CODE(image, ptx, arch, bytes)                                                              \
     {                                                                                              \
-        image, arch, bytes, bytes + sizeof bytes - 1                                               \
+        image, ptx, arch, bytes, bytes + sizeof bytes - 1                                          \
     }
 /* Between codes of another image, which are never loaded. */
-static const struct gpu_code with_cubins[] = {CODE(0, 90, "?"),      CODE(1, 90, cubin_90),
-                                              CODE(1, 80, cubin_80), CODE(1, 0, ptx),
-                                              CODE(2, 0, "?"),       {-1, 0, NULL, NULL}};
-static const struct gpu_code without[] = {CODE(1, 0, ptx), {-1, 0, NULL, NULL}};
-static const struct gpu_code compressed[] = {CODE(1, 0, packed), {-1, 0, NULL, NULL}};
-static const struct gpu_code none[] = {CODE(0, 0, "?"), {-1, 0, NULL, NULL}};
+static const struct gpu_code with_cubins[] = {
+    CODE(0, false, 90, "?"),   CODE(1, false, 90, cubin_90), CODE(1, false, 80, cubin_80),
+    CODE(1, true, 90, ptx_90), CODE(1, true, 70, ptx),       CODE(2, true, 70, "?"),
+    {-1, false, 0, NULL, NULL}};
+static const struct gpu_code without[] = {CODE(1, true, 70, ptx), {-1, false, 0, NULL, NULL}};
+static const struct gpu_code compressed[] = {CODE(1, true, 70, packed), {-1, false, 0, NULL, NULL}};
+static const struct gpu_code none[] = {CODE(0, true, 70, "?"), {-1, false, 0, NULL, NULL}};
 
 /* Loads the image, fills `calls` and `kind`, and returns the status. */
 static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)
@@ -100,7 +102,9 @@ static weft_status run(const struct gpu_code *codes, const char *name, const cha
     CUmodule module;
     CUfunction function;
     calls[0] = 0;
-    weft_status status = gpu_image_load(&image, &device, &name, 1, &module, &function, kind);
+    const struct gpu_code *code;
+    weft_status status = gpu_image_load(&image, &device, &name, 1, &module, &function, &code);
+    *kind = status ? NULL : gpu_code_kind(code);
     assert_int_equal(status != WEFT_OK, module == NULL || strchr(calls, 'u') != NULL);
     return status;
 }
@@ -139,7 +143,7 @@ static void cubin_of_the_generation(void **state)
         int major, minor;
         const char *calls, *kind;
     } cases[] = {{9, 0, "9l", "cubin"}, {9, 3, "9l", "cubin"}, {8, 0, "8l", "cubin"},
-                 {8, 6, "8l", "cubin"}, {7, 5, "sl", "PTX"},   {12, 1, "sl", "PTX"}};
+                 {8, 6, "8l", "cubin"}, {7, 5, "sl", "PTX"},   {12, 1, "Sl", "PTX"}};
     const char *kind;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -157,7 +161,7 @@ static void cubin_refused(void **state)
     (void)state;
     of_cubin = CUDA_ERROR_NO_BINARY_FOR_GPU;
     assert_int_equal(run(with_cubins, "some", &kind), WEFT_OK);
-    assert_string_equal(calls, "9sl");
+    assert_string_equal(calls, "9Sl");
     assert_string_equal(kind, "PTX");
 }
 

@@ -119,12 +119,15 @@ static void kernels_unpacked(void **state)
             continue; /* built without lz4 */
         char *content = lz4_decode(code->begin, bytes, &bytes);
         assert_non_null(content);
-        if (code->arch)
+        if (!code->ptx)
             assert_memory_equal(content, "\177ELF", 4);
         else
-            assert_non_null(strstr(content, ".version 6.4\n.target sm_70\n"));
-        if (!code->arch)
+            assert_non_null(strstr(content, code->arch == 70 ? ".version 6.4\n.target sm_70\n"
+                                                             : ".version 7.8\n.target sm_90\n"));
+        if (code->ptx)
             assert_non_null(strstr(content, ".entry weft_"));
+        if (code->ptx && code->image == gpu_coll_kernels_image.image)
+            assert_int_equal(strstr(content, "griddepcontrol.wait") != NULL, code->arch >= 90);
         free(content);
     }
 }

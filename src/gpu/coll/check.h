@@ -35,10 +35,11 @@ KERNEL weft_coll_check(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     uint64_t factor = c->checking.header[COLL_HEADER_DETAIL];
     if (c->reduction.op == WEFT_DEV_SCALED && !c->reduction.weighted)
         factor = weft_dev_bits_f64(make_reduction(c, 1).factor);
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     await_slots(&r);
     for (int i = (int)r.rank; i < c->members; i += (int)r.threads)

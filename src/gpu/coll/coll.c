@@ -15,14 +15,19 @@ static const char *const coll_kernel_names[COLL_KERNEL_COUNT] = {
 #undef COLL_KERNEL_NAME
 };
 
+enum {
+    WAIT_ARCH = 90, /* code for this compute capability times 10 on has GRID_WAIT() */
+    EARLY_VERSION = 12 * 1000 + 30, /* of CUDA: since then such launches can be captured */
+};
+
 static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
 {
-    const char *kind;
+    const struct gpu_code *code;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
     status = gpu_image_load(&gpu_coll_kernels_image, &gpu->device, coll_kernel_names,
-                            COLL_KERNEL_COUNT, &coll->module, coll->functions, &kind);
+                            COLL_KERNEL_COUNT, &coll->module, coll->functions, &code);
     if (!status) {
         CUresult result = gpu->cuda.StreamCreate(&coll->stream, CU_STREAM_NON_BLOCKING);
         if (result) {
@@ -32,7 +37,9 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     }
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
-                  kind);
+                  gpu_code_kind(code));
+    coll->dependent = !status && code && code->arch >= WAIT_ARCH && gpu->cuda.LaunchKernelEx &&
+                      gpu->cuda.driver_version >= EARLY_VERSION;
     gpu_leave(&gpu->device);
     return status;
 }
@@ -86,8 +93,22 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
                             unsigned threads, CUstream stream, struct coll_call *call)
 {
     void *arguments[] = {call};
-    CUresult result = gpu->cuda.LaunchKernel(gpu->coll->functions[kernel], blocks, 1, 1, threads, 1,
-                                             1, 0, stream, arguments, NULL);
+    CUfunction function = gpu->coll->functions[kernel];
+    CUlaunchAttribute early = {
+        .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        .programmatic_stream_serialization = 1,
+    };
+    CUlaunchConfig config = {
+        .grid = {blocks, 1, 1},
+        .block = {threads, 1, 1},
+        .stream = stream,
+        .attributes = &early,
+        .attribute_count = 1,
+    };
+    CUresult result = gpu->coll->dependent
+                          ? gpu->cuda.LaunchKernelEx(&config, function, arguments, NULL)
+                          : gpu->cuda.LaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream,
+                                                   arguments, NULL);
     return result ? cuda_fail(&gpu->cuda, result, "cuLaunchKernel of %s on GPU %d",
                               coll_kernel_names[kernel], gpu->device.ordinal)
                   : WEFT_OK;

@@ -19,6 +19,9 @@ enum coll_kernel {
 struct gpu_coll {
     CUmodule module;
     CUfunction functions[COLL_KERNEL_COUNT];
+    /* kernels wait themselves for the earlier work of their stream, so that they may start sooner
+     */
+    bool dependent;
     CUstream stream;
     pthread_mutex_t lock; /* held for one collective of the host at a time */
     struct gpu_engines engines;
@@ -39,7 +42,9 @@ weft_status gpu_coll_load(struct gpu *gpu);
 CUstream gpu_coll_take_stream(struct gpu *gpu);
 void gpu_coll_close(struct gpu *gpu);
 
-/* Launches a kernel on a stream. The device's context is current. */
+/* Launches a kernel on a stream; from compute capability 9.0 on it may start before the earlier
+ * work of the stream has ended, and waits for that itself (kernels.cu). The device's context is
+ * current. */
 weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned blocks,
                             unsigned threads, CUstream stream, struct coll_call *call);
 

@@ -76,6 +76,7 @@ WEFT_DEVICE int is_last_block(const struct round *r)
 /* A team of one member needs no round, and no fence except the kernel's end. */
 WEFT_DEVICE void push_alone(struct round *r, const struct coll_call *c)
 {
+    GRID_WAIT();
     struct sized_own own = load_sizes(c, 0);
     uint64_t at = c->sized.counts ? own.offer.lo : 0,
              room = c->sized.counts ? own.offer.hi : c->sized.room;
@@ -174,9 +175,10 @@ KERNEL weft_coll_push_sized(struct coll_call call)
         push_alone(&r, c);
         return;
     }
+    uint64_t ticket = round_draw(c);
     if (weft_dev_thread_x() < (unsigned)c->members)
         first = load_sizes(c, (int)weft_dev_thread_x());
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     exchange_offers(&r, first, offers, sends);
     for (int i = 0; i < c->members && !c->sized.counts && !r.failed; i++) {

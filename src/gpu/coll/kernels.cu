@@ -31,6 +31,13 @@
  * member that only receives sends `here`. So a root cannot overrun its receivers, and an exchange
  * needs no flag.
  *
+ * A kernel may start before the earlier work of its stream has ended (programmatic dependent
+ * launch), when all blocks of the kernel before it have ended. Before GRID_WAIT() it draws its
+ * tickets, which in that kernel all blocks have drawn, and reads its arguments. All else follows:
+ * earlier kernels write sources, `begun`, `refused`, factors and sizes, and a flag to another
+ * member says that they have ended. No kernel lets the next one start earlier: its blocks would
+ * only wait, in places where kernels of other streams could run.
+ *
  * Every protocol combines elements in the order of the team and rounds once, so all protocols give
  * the same bits.
  *
@@ -56,7 +63,8 @@ KERNEL weft_coll_meet(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     if (c->fenced)
         weft_dev_fence(ORDERED, SYSTEM);

@@ -46,9 +46,10 @@ KERNEL weft_coll_send(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     int first_of = c->src_step ? rotated_member(c, 0) : 0;
     struct weft_dev_vec16 first = load_first_unit(c, first_of);
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     first = reload_first_unit(&r, first, first_of);
     if (c->flow != COLL_ALL)
@@ -143,10 +144,11 @@ WEFT_DEVICE struct weft_dev_vec16 unit_combine(struct round *r, struct weft_dev_
 WEFT_DEVICE void reduce_one(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
+    uint64_t ticket = round_draw(c);
     struct weft_dev_how h = make_reduction(c, more);
     int first_of = c->src_step ? rotated_member(c, 0) : 0;
     struct weft_dev_vec16 first = load_first_unit(c, first_of);
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     first = reload_first_unit(&r, first, first_of);
     if (c->flow != COLL_ALL)
@@ -196,10 +198,11 @@ WEFT_DEVICE uint64_t slice_end(uint64_t units, uint64_t slice, int member)
 WEFT_DEVICE void reduce_two(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
+    uint64_t ticket = round_draw(c);
     struct weft_dev_how h = make_reduction(c, more);
     int n = c->members, slots = 2 * n;
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT, slice = (units + n - 1) / n;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     await_slots(&r);
     factors_send(&r, h);

@@ -241,7 +241,8 @@ KERNEL weft_coll_send_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     if (c->flow != COLL_ALL)
         send_here(&r);
@@ -300,8 +301,9 @@ KERNEL weft_coll_reduce_one_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     struct weft_dev_how h = make_reduction(c, 0);
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     if (c->flow != COLL_ALL)
         send_here(&r);
@@ -360,9 +362,10 @@ KERNEL weft_coll_reduce_two_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     int n = c->members, slots = 2 * n;
     uint64_t pieces = count_pieces(c->bytes), slice = (pieces + n - 1) / n;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     await_slots(&r);
     for (uint64_t v = warp_rank(&r); v < slice; v += count_warps(&r))

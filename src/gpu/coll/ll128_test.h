@@ -212,9 +212,10 @@ KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
     WEFT_SHARED(uint64_t, finished, [1]); /* number of warps that have seen enough lines */
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     if (weft_dev_thread_x() == 0)
         finished[0] = 0;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     await_here(&r, r.number);

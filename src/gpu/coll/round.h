@@ -103,26 +103,44 @@ WEFT_DEVICE void clear_next_set(const struct round *r)
     weft_dev_sync_block();
 }
 
+/* Tickets that each block draws at once; those of a kernel are COLL_BLOCKS. */
+WEFT_DEVICE unsigned block_tickets(void)
+{
+    return COLL_BLOCKS / weft_dev_grid_dim_x();
+}
+
+/* The first step of a kernel, see kernels.cu: draws the ticket of this block, which its first
+ * thread gets, and waits until the earlier work of the stream has ended. */
+WEFT_DEVICE uint64_t round_draw(const struct coll_call *c)
+{
+    uint64_t ticket = 0;
+    if (weft_dev_thread_x() == 0)
+        ticket = weft_dev_atomic_add_u64(&member_area(c, c->me)->tickets, block_tickets(), RELAXED,
+                                         WEFT_SCOPE_GPU);
+    GRID_WAIT();
+    return ticket;
+}
+
 /* Begins a round. Returns nonzero when the members called different collectives (check.h); the
  * kernel then stores nothing. Otherwise another member, which has not seen it yet, would miss a
  * packet that a packet of a later round overwrote. */
-WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t *shared)
+WEFT_DEVICE int round_begin(struct round *r, const struct coll_call *c, uint64_t ticket,
+                            uint64_t *shared)
 {
     r->c = c;
     r->own = member_area(c, c->me);
     r->failed = 0;
     r->factors = 0;
     r->threads = weft_dev_grid_dim_x() * weft_dev_block_dim_x();
-    unsigned each = COLL_BLOCKS / weft_dev_grid_dim_x();
     if (weft_dev_thread_x() == 0) {
-        shared[0] = weft_dev_atomic_add_u64(&r->own->tickets, each, RELAXED, WEFT_SCOPE_GPU);
+        shared[0] = ticket;
         shared[1] = weft_dev_load_u64(&r->own->begun, RELAXED, WEFT_SCOPE_GPU);
         if (c->checking.on && weft_dev_load_u64(&r->own->refused, RELAXED, WEFT_SCOPE_GPU))
             shared[1] = UINT64_MAX; /* not a round number */
     }
     weft_dev_sync_block();
     r->number = shared[0] / COLL_BLOCKS + 1;
-    r->block = (unsigned)(shared[0] % COLL_BLOCKS) / each;
+    r->block = (unsigned)(shared[0] % COLL_BLOCKS) / block_tickets();
     r->rank = r->block * weft_dev_block_dim_x() + weft_dev_thread_x();
     r->begun = shared[1];
     r->failed = r->begun == UINT64_MAX;

@@ -23,7 +23,8 @@ KERNEL weft_coll_push(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     push_own_block(&r, 0);
@@ -128,9 +129,10 @@ WEFT_DEVICE void combine_vectors(const struct round *r, struct weft_dev_how h, u
 WEFT_DEVICE void combine(const struct coll_call *c, uint64_t *shared, double *factors, int more)
 {
     struct round r;
+    uint64_t ticket = round_draw(c);
     struct weft_dev_how h = make_reduction(c, more);
     uint64_t n = (uint64_t)c->members, me = (uint64_t)c->me, begin, end, shift = 0;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     factors_exchange(&r, h, factors);

@@ -208,7 +208,8 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     WEFT_SHARED(struct sized_pair, pairs, [COLL_MEMBERS]);
     const struct coll_call *c = &call;
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     struct staging s = staging_begin(&r, 0, 1, 0);
     sized_exchange(&r, &s, pairs);

@@ -27,10 +27,11 @@ KERNEL weft_coll_spread(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     unsigned threads = weft_dev_block_dim_x(), rank = weft_dev_thread_x();
     uint64_t others = (uint64_t)c->members - 1,
              pieces = weft_dev_grid_dim_x() * (uint64_t)c->chunks;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     unsigned block = r.block;
     send_here(&r);

@@ -204,7 +204,8 @@ WEFT_DEVICE void staging_copy_out(const struct round *r, const struct staging *s
 WEFT_DEVICE void push_staged(const struct coll_call *c, uint64_t *shared, int strided)
 {
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     struct staging s = staging_begin(&r, c->bytes, 1, 0);
@@ -301,7 +302,8 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
     struct round r;
     uint64_t others = (uint64_t)c->members - 1, step = 0;
     uint64_t slice = ((c->bytes + others - 1) / others + 15) & ~(uint64_t)15;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     struct staging s = staging_begin(&r, slice, 1, 0);
@@ -422,12 +424,13 @@ WEFT_DEVICE void reduce_staged(const struct coll_call *c, uint64_t *shared, doub
                                int more)
 {
     struct round r;
-    struct weft_dev_how h = make_reduction(c, more);
     uint64_t n = (uint64_t)c->members, slice = 0, step = 0;
     int sliced = c->reduction.everywhere || c->flow == COLL_TO;
     if (sliced)
         slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    struct weft_dev_how h = make_reduction(c, more);
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     struct staging s = staging_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);

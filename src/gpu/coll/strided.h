@@ -71,8 +71,9 @@ KERNEL weft_coll_send_strided(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
+    uint64_t ticket = round_draw(c);
     uint64_t units = (c->bytes + COLL_UNIT - 1) / COLL_UNIT;
-    if (round_begin(&r, c, shared))
+    if (round_begin(&r, c, ticket, shared))
         return;
     await_slots(&r);
     for (uint64_t u = r.rank; u < units; u += r.threads)
@@ -144,7 +145,8 @@ KERNEL weft_coll_push_strided(struct coll_call call)
     WEFT_SHARED(uint64_t, shared, [2]);
     const struct coll_call *c = &call;
     struct round r;
-    if (round_begin(&r, c, shared))
+    uint64_t ticket = round_draw(c);
+    if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
     push_own_block(&r, 1);
