@@ -527,7 +527,8 @@ static int expires(bool backwards)
 
 static struct coll_choice choice_of(enum coll_what what)
 {
-    struct coll_request ask = {.what = what, .type = WEFT_FLOAT, .op = WEFT_SUM};
+    struct coll_request ask = {.what = what,
+                               .reduction = {.element = 4, .type = WEFT_FLOAT, .op = WEFT_SUM}};
     ask.bytes = what == COLL_ALLREDUCE
                     ? 8 << 20
                     : 8 << 10; /* larger ones use copy engines without a limit too */

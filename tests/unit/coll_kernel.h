@@ -16,6 +16,8 @@
 #include "ops/coll/kernel.h"
 #include "ops/coll/prove.h"
 
+#include <weft/device/arithmetic.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -458,6 +460,11 @@ static inline void make_ready(void)
     assert_non_null(team.coll);
 }
 
+static inline struct combiner combiner_of(weft_type type, weft_op op)
+{
+    return (struct combiner){.element = weft_dev_type_bytes(type), .type = type, .op = op};
+}
+
 static inline struct coll_request ask_of(enum coll_what what, uintptr_t dst, uintptr_t src,
                                          uint64_t bytes)
 {
@@ -467,8 +474,7 @@ static inline struct coll_request ask_of(enum coll_what what, uintptr_t dst, uin
                                  .src = (const void *)src,
                                  .bytes = bytes,
                                  .root = ME,
-                                 .type = WEFT_FLOAT,
-                                 .op = WEFT_SUM};
+                                 .reduction = combiner_of(WEFT_FLOAT, WEFT_SUM)};
 }
 
 #endif

@@ -10,8 +10,6 @@
 
 #include "tests/unit/coll_kernel.h"
 
-#include <weft/device/arithmetic.h>
-
 /* -------------------------------------------------------------------------------------- kernels */
 
 static void each_way_has_its_kernels(void **state)
@@ -64,8 +62,7 @@ static void each_way_has_its_kernels(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, OWN_GPU, 64);
-        ask.type = rows[i].type;
-        ask.op = rows[i].op;
+        ask.reduction = combiner_of(rows[i].type, rows[i].op);
         ask.element = rows[i].element;
         ask.dst_stride = ask.src_stride = 2;
         beneath.choice.algorithm = rows[i].way;
@@ -89,11 +86,10 @@ static void a_kernel_is_given_the_call(void **state)
     job.checking = false;
     struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP + 0x3000, OWN_GPU + 0x40, 4096);
     ask.root = OTHER_MEMBER;
-    ask.factor = 2.5;
-    ask.factor_at = (const void *)OWN_GPU;
-    ask.weighted = true;
-    ask.type = WEFT_DOUBLE;
-    ask.op = WEFT_MAX;
+    ask.reduction = combiner_of(WEFT_DOUBLE, WEFT_MAX);
+    ask.reduction.factor = 2.5;
+    ask.reduction.factor_at = (const void *)OWN_GPU;
+    ask.reduction.weighted = true;
     ask.dst_bytes = 777;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
@@ -234,7 +230,7 @@ static void the_question_names_what_the_choice_depends_on(void **state)
     team.slot = 1;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_request ask = ask_of(rows[i].what, rows[i].dst, rows[i].src, 48);
-        ask.type = rows[i].type;
+        ask.reduction = combiner_of(rows[i].type, WEFT_SUM);
         beneath.launches = 0;
         assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         const struct coll_question *q = &beneath.question;
@@ -249,7 +245,7 @@ static void the_question_names_what_the_choice_depends_on(void **state)
     }
     struct coll_request ask = ask_of(COLL_ALLTOALL, GPU_HEAP, OWN_GPU, 48);
     ask.element = 1;
-    ask.op = WEFT_AVG;
+    ask.reduction.op = WEFT_AVG;
     job.checking = true;
     coll_kernel_choice(&team, &ask, false);
     assert_true(beneath.question.strided && beneath.question.checked && beneath.question.ll128);
@@ -328,7 +324,7 @@ static void one_member_copies(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, rows[i].src, rows[i].bytes);
         ask.element = rows[i].element;
-        ask.op = rows[i].op;
+        ask.reduction.op = rows[i].op;
         beneath.launches = beneath.copies = 0;
         assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
         if (beneath.copies != rows[i].copies || beneath.launches != rows[i].launches)
@@ -373,9 +369,8 @@ static void checking_mode_compares_members_first(void **state)
     (void)state;
     job.checking = true;
     struct coll_request ask = ask_of(COLL_REDUCE, GPU_HEAP, OWN_GPU, 4096);
-    ask.type = WEFT_DOUBLE;
-    ask.op = WEFT_DEV_SCALED;
-    ask.weighted = true;
+    ask.reduction = combiner_of(WEFT_DOUBLE, WEFT_DEV_SCALED);
+    ask.reduction.weighted = true;
     ask.root = OTHER_MEMBER;
     beneath.choice.chunks = 3;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);

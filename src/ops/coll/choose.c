@@ -6,6 +6,9 @@
 
 #include "gpu/coll/kernels.h"
 
+const bool coll_reduces[COLL_WHATS] = {
+    [COLL_ALLREDUCE] = true, [COLL_REDUCESCATTER] = true, [COLL_REDUCE] = true};
+
 enum {
     UNIT = 16,   /* bytes of payload that a thread sends as two LL packets */
     PIECE = 480, /* bytes of payload that a warp sends as four LL128 lines */
@@ -75,7 +78,7 @@ static bool can_serve(const struct coll_question *q, enum coll_algorithm algorit
         return q->direct && q->what != COLL_REDUCE;
     if (algorithm == COLL_ALGO_ENGINES)
         return q->direct && !sized && !q->strided && !q->checked &&
-               !coll_reduces(q->what); /* copy engines cannot combine elements */
+               !coll_reduces[q->what]; /* copy engines cannot combine elements */
     if (algorithm == COLL_ALGO_STAGED)
         return n > 1;
     if (sized || (is_ll128(algorithm) && (!q->ll128 || q->strided)))
@@ -124,7 +127,7 @@ static double staged_cost(const struct coll_question *q, const struct coll_rates
 {
     double n = q->members, bytes = (double)q->bytes, out = (n - 1) * bytes;
     double begin =
-        (coll_reduces(q->what) ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
+        (coll_reduces[q->what] ? rates->combine_us : rates->push_us) + coll_flag_us(rates);
     double rate = rates->scratch_gbps;
     double blocks = rates->block_scratch_gbps * (q->most_blocks ? q->most_blocks : 1);
     if (has_slices(q))
@@ -165,7 +168,7 @@ double coll_cost(const struct coll_question *q, const struct coll_rates *rates,
                              : rates->block_packets_gbps) *
                     (q->most_blocks ? q->most_blocks : 1);
     if (direct)
-        begin = coll_reduces(q->what)                         ? rates->combine_us
+        begin = coll_reduces[q->what]                         ? rates->combine_us
                 : q->what == COLL_BROADCAST && q->members > 2 ? rates->spread_us
                                                               : rates->push_us;
     else if (is_two_shot(algorithm))

@@ -26,10 +26,7 @@ enum coll_what {
     COLL_WHATS
 };
 
-static inline bool coll_reduces(enum coll_what what)
-{
-    return what == COLL_ALLREDUCE || what == COLL_REDUCESCATTER || what == COLL_REDUCE;
-}
+extern const bool coll_reduces[COLL_WHATS]; /* whether it combines elements */
 
 enum coll_algorithm {
     COLL_ALGO_AUTO,           /* nothing is forced: the fastest algorithm by the model */

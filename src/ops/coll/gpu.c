@@ -33,10 +33,7 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
                                    .dst = dst,
                                    .src = src,
                                    .bytes = bytes,
-                                   .type = c->type,
-                                   .op = c->op,
-                                   .factor = (double)c->factor,
-                                   .weighted = c->weighted};
+                                   .reduction = *c};
     return call_kernel(team, &request);
 }
 

@@ -172,10 +172,8 @@ static weft_status prepare_team(struct weft_team *team)
 
 /* ----------------------------------------------------------------------------------- memory */
 
-static bool is_sized(enum coll_what what)
-{
-    return what == COLL_COLLECT || what == COLL_ALLTOALLV;
-}
+/* Whether only the GPUs know the sizes of all blocks. */
+static const bool is_sized[COLL_WHATS] = {[COLL_COLLECT] = true, [COLL_ALLTOALLV] = true};
 
 /* Number of blocks of dst or src at this member. */
 static uint64_t block_count(const struct weft_team *team, const struct coll_request *request,
@@ -197,11 +195,14 @@ static uint64_t block_count(const struct weft_team *team, const struct coll_requ
     }
 }
 
-/* Bytes from the first to the last byte of dst or src. With strides the last element has no gap
- * after it. */
+/* Bytes from the first to the last byte of dst or src, as far as the host knows them. With strides
+ * the last element has no gap after it. */
 static uint64_t extent_bytes(const struct weft_team *team, const struct coll_request *request,
                              bool dst)
 {
+    uint64_t least = request->what == COLL_ALLTOALLV ? request->dst_bytes : request->bytes;
+    if (is_sized[request->what])
+        return least ? least : 1;
     uint64_t bytes = request->bytes * block_count(team, request, dst);
     uint64_t stride = dst ? request->dst_stride : request->src_stride;
     return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
@@ -240,7 +241,8 @@ static weft_status check_side(const struct weft_team *team, const struct coll_re
         *host |= segment != SEG_GPU;
         return WEFT_OK;
     }
-    if (in_gpu_heap(gpu, address)) {
+    if (in_gpu_heap(gpu, address) ||
+        access_find(team->job->default_ctx, address, 1, &segment, &offset)) {
         weft_status status = access_find_own(request->function, team->job->default_ctx, address,
                                              bytes, &segment, &offset);
         return base_fail_context(status, "argument %s", name);
@@ -292,23 +294,15 @@ static weft_status check_gpu_memory(const struct weft_team *team,
 static weft_status check_sized_memory(const struct weft_team *team,
                                       const struct coll_request *request)
 {
-    enum segment_id segment;
-    size_t offset;
-    bool all = request->what == COLL_ALLTOALLV;
-    size_t least = all ? (size_t)request->dst_bytes : request->bytes ? (size_t)request->bytes : 1;
-    weft_status status = WEFT_OK;
-    if (in_gpu_heap(team->job->gpu, request->dst))
-        status = access_find_own(request->function, team->job->default_ctx, request->dst,
-                                 least ? least : 1, &segment, &offset);
-    else if (access_find(team->job->default_ctx, request->dst, 1, &segment, &offset))
+    bool all = request->what == COLL_ALLTOALLV, host = false;
+    weft_status status = check_side(team, request, true, &host);
+    if (!status && host)
         status = base_fail(WEFT_ERR_UNSUPPORTED,
                            "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
                            "symmetric or from cudaMalloc()",
                            request->function, request->dst);
-    else
-        status = check_gpu_memory(team, request, request->dst, "dst");
     if (status)
-        return base_fail_context(status, "argument dst");
+        return status;
     if (!all && !request->bytes) /* this member sends nothing */
         return WEFT_OK;
     status = check_gpu_memory(team, request, request->src, "src");
@@ -333,7 +327,7 @@ weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_r
         (request->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
         return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", request->function,
                          (unsigned long long)request->bytes, team->n);
-    if (is_sized(request->what))
+    if (is_sized[request->what])
         return check_sized_memory(team, request);
     weft_status status = check_side(team, request, true, host);
     if (!status)
@@ -410,11 +404,11 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .flow = (int32_t)kinds[request->what].flow,
         .record.team = team->slot,
         .record.operation = (int32_t)kinds[request->what].operation,
-        .reduction.type = (int32_t)request->type,
-        .reduction.op = (int32_t)request->op,
-        .reduction.factor = request->factor,
-        .reduction.factor_at = request->factor_at,
-        .reduction.weighted = request->weighted,
+        .reduction.type = (int32_t)request->reduction.type,
+        .reduction.op = (int32_t)request->reduction.op,
+        .reduction.factor = (double)request->reduction.factor,
+        .reduction.factor_at = request->reduction.factor_at,
+        .reduction.weighted = request->reduction.weighted,
         .reduction.everywhere = request->what == COLL_ALLREDUCE,
         .sized.counts = request->send_bytes,
         .sized.src_at = request->send_at,
@@ -436,26 +430,25 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
  * result is divided (average). */
 static bool needs_more_kernel(const struct coll_request *request)
 {
-    return coll_reduces(request->what) &&
-           (request->op >= WEFT_AVG || weft_dev_is_fp8(request->type));
+    return coll_reduces[request->what] &&
+           (request->reduction.op >= WEFT_AVG || weft_dev_is_fp8(request->reduction.type));
 }
 
 static enum coll_kernel kernel_of(const struct coll_request *request,
-                                  const struct coll_choice *choice)
+                                  const struct coll_choice *choice, bool more)
 {
-    bool more = needs_more_kernel(request);
     if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL128)
         return COLL_weft_coll_reduce_two_lines;
     if (choice->algorithm == COLL_ALGO_LL128)
-        return coll_reduces(request->what) ? COLL_weft_coll_reduce_one_lines
+        return coll_reduces[request->what] ? COLL_weft_coll_reduce_one_lines
                                            : COLL_weft_coll_send_lines;
-    if (is_sized(request->what))
+    if (is_sized[request->what])
         return choice->algorithm == COLL_ALGO_STAGED ? COLL_weft_coll_sized_scratch
                                                      : COLL_weft_coll_push_sized;
     if (choice->algorithm == COLL_ALGO_STAGED)
         return request->element               ? COLL_weft_coll_push_strided_scratch
                : choice->phases > 1           ? COLL_weft_coll_spread_scratch
-               : !coll_reduces(request->what) ? COLL_weft_coll_push_scratch
+               : !coll_reduces[request->what] ? COLL_weft_coll_push_scratch
                : more                         ? COLL_weft_coll_reduce_scratch_more
                                               : COLL_weft_coll_reduce_scratch;
     if (choice->algorithm == COLL_ALGO_TWO_SHOT_LL)
@@ -463,11 +456,11 @@ static enum coll_kernel kernel_of(const struct coll_request *request,
     if (request->element)
         return choice->algorithm == COLL_ALGO_LL ? COLL_weft_coll_send_strided
                                                  : COLL_weft_coll_push_strided;
-    if (choice->algorithm == COLL_ALGO_LL && !coll_reduces(request->what))
+    if (choice->algorithm == COLL_ALGO_LL && !coll_reduces[request->what])
         return COLL_weft_coll_send;
     if (choice->algorithm == COLL_ALGO_LL)
         return more ? COLL_weft_coll_reduce_one_more : COLL_weft_coll_reduce_one;
-    if (coll_reduces(request->what))
+    if (coll_reduces[request->what])
         return more ? COLL_weft_coll_combine_more : COLL_weft_coll_combine;
     return choice->chunks ? COLL_weft_coll_spread : COLL_weft_coll_push;
 }
@@ -476,8 +469,8 @@ static enum coll_kernel kernel_of(const struct coll_request *request,
  * form. */
 static bool fits_ll128(const struct coll_request *request)
 {
-    return !coll_reduces(request->what) ||
-           (!needs_more_kernel(request) && weft_dev_type_bytes(request->type) <= 8);
+    return !coll_reduces[request->what] ||
+           (!needs_more_kernel(request) && request->reduction.element <= 8);
 }
 
 struct coll_choice coll_kernel_choice(const struct weft_team *team,
@@ -550,7 +543,7 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
  * byte by byte. */
 static bool is_aligned(const struct coll_request *request)
 {
-    size_t element = weft_dev_type_bytes(request->type), unit = element > 8 ? 8 : element;
+    size_t element = request->reduction.element, unit = element > 8 ? 8 : element;
     return (uintptr_t)request->dst % unit == 0 && (uintptr_t)request->src % unit == 0;
 }
 
@@ -571,10 +564,10 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
 {
     enum { THREADS = 64 };
     call.checking.header[COLL_HEADER_KIND] =
-        (uint64_t)call.record.operation | (uint64_t)(uint8_t)request->type << 8 |
-        (uint64_t)(uint8_t)((int)request->op + request->weighted) << 16 |
+        (uint64_t)call.record.operation | (uint64_t)(uint8_t)request->reduction.type << 8 |
+        (uint64_t)(uint8_t)((int)request->reduction.op + request->reduction.weighted) << 16 |
         (uint64_t)(uint16_t)(call.root + 1) << 24 | (uint64_t)team->n << 40;
-    call.checking.header[COLL_HEADER_BYTES] = is_sized(request->what) ? 0 : request->bytes;
+    call.checking.header[COLL_HEADER_BYTES] = is_sized[request->what] ? 0 : request->bytes;
     call.checking.header[COLL_HEADER_DETAIL] =
         request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
     call.checking.header[COLL_HEADER_ALGORITHM] =
@@ -586,10 +579,9 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
 /* Whether a collective of a team of one member is a plain copy. It is none where only the GPU knows
  * the size, where elements have gaps or change, or where a collect does not fit and the kernel
  * refuses it. */
-static bool is_copy(const struct weft_team *team, const struct coll_request *request)
+static bool is_copy(const struct weft_team *team, const struct coll_request *request, bool more)
 {
-    if (team->n > 1 || request->what == COLL_ALLTOALLV || request->element ||
-        needs_more_kernel(request))
+    if (team->n > 1 || request->what == COLL_ALLTOALLV || request->element || more)
         return false;
     return request->what != COLL_COLLECT ||
            request->bytes <= bytes_to_end(team->job->gpu, request->dst);
@@ -602,18 +594,19 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
 {
     struct gpu *gpu = team->job->gpu;
     struct coll_call call;
-    if (is_copy(team, request))
+    bool more = needs_more_kernel(request);
+    if (is_copy(team, request, more))
         return request->dst == request->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, request->dst, request->src, (size_t)request->bytes);
     bool symmetric =
         in_gpu_heap(gpu, request->dst) &&
-        (!coll_reduces(request->what) || (in_gpu_heap(gpu, request->src) && is_aligned(request)));
+        (!coll_reduces[request->what] || (in_gpu_heap(gpu, request->src) && is_aligned(request)));
     struct coll_choice choice = coll_kernel_choice(team, request, symmetric);
     weft_status status = WEFT_OK;
     fill_call(team, request, &call);
     call.chunks = choice.chunks;
-    enum coll_kernel kernel = kernel_of(request, &choice);
+    enum coll_kernel kernel = kernel_of(request, &choice, more);
     if (call.checking.on)
         status = compare_members(team, request, &choice, kernel, call, stream);
     if (status)
@@ -625,7 +618,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         exchange_capture_mode(gpu, &mode);
         return status;
     }
-    if (is_sized(request->what))
+    if (is_sized[request->what])
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < request->bytes && !status; at += call.bytes) {
         call.bytes = request->bytes - at < choice.bytes ? request->bytes - at : choice.bytes;

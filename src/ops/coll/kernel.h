@@ -8,6 +8,7 @@
 
 #include "ops/coll/choose.h"
 #include "ops/coll/coll.h"
+#include "ops/coll/reduce.h"
 
 #include <weft/stream.h>
 
@@ -23,12 +24,9 @@ struct coll_request {
     /* For alltoalls: size of an element in bytes, and strides in elements. element is 0 for all
      * other collectives, which have no gaps. */
     uint64_t element, src_stride, dst_stride;
-    weft_type type; /* for reductions */
-    weft_op op;     /* may be WEFT_DEV_SCALED */
-    double factor;  /* factor of a scaled sum */
-    bool weighted;  /* the factor applies to this member's elements only */
-    /* GPU memory from which the kernel reads the factor when it runs; NULL: `factor` is used */
-    const void *factor_at;
+    /* For reductions. reduction.factor_at: GPU memory from which the kernel reads the factor when
+     * it runs; NULL: reduction.factor is used. */
+    struct combiner reduction;
     /* the factor in the program's type, for the host function */
     _Alignas(16) char factor_bytes[16];
     /* For alltoallv: arrays in GPU memory, or in host memory where the host calls. */

@@ -229,10 +229,7 @@ static weft_status reduce(const char *name, struct weft_team *team, void *dst, c
                                    .src = src,
                                    .bytes = bytes,
                                    .root = root,
-                                   .type = c->type,
-                                   .op = c->op,
-                                   .factor = (double)c->factor,
-                                   .weighted = c->weighted};
+                                   .reduction = *c};
     bool kernel = false;
     if (c->type != WEFT_LONG_DOUBLE)
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);

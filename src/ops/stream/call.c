@@ -54,35 +54,35 @@ static weft_status run_collective(weft_team *team, const struct coll_request *c)
                                            (ptrdiff_t)c->src_stride, c->element, c->n)
                           : weft_alltoall(team, c->dst, c->src, c->bytes);
     case COLL_ALLREDUCE:
-        return weft_allreduce(team, c->dst, c->src, c->n, c->type, c->op);
+        return weft_allreduce(team, c->dst, c->src, c->n, c->reduction.type, c->reduction.op);
     case COLL_GATHER:
         return weft_gather(team, c->dst, c->src, c->bytes, c->root);
     case COLL_SCATTER:
         return weft_scatter(team, c->dst, c->src, c->bytes, c->root);
     case COLL_REDUCE:
-        return weft_reduce(team, c->dst, c->src, c->n, c->type, c->op, c->root);
+        return weft_reduce(team, c->dst, c->src, c->n, c->reduction.type, c->reduction.op, c->root);
     case COLL_ALLTOALLV:
         return weft_alltoallv(team, c->dst, c->dst_bytes, c->recv_bytes, c->recv_at, c->src,
                               c->send_bytes, c->send_at);
     default:
-        return weft_reducescatter(team, c->dst, c->src, c->n, c->type, c->op);
+        return weft_reducescatter(team, c->dst, c->src, c->n, c->reduction.type, c->reduction.op);
     }
 }
 
 static weft_status run_scaled(weft_team *team, const struct coll_request *c)
 {
-    const void *factor = c->factor_at ? c->factor_at : c->factor_bytes;
-    if (c->weighted && c->what == COLL_ALLREDUCE)
-        return weft_allreduce_weighted(team, c->dst, c->src, c->n, c->type, factor);
-    if (c->weighted && c->what == COLL_REDUCE)
-        return weft_reduce_weighted(team, c->dst, c->src, c->n, c->type, factor, c->root);
-    if (c->weighted)
-        return weft_reducescatter_weighted(team, c->dst, c->src, c->n, c->type, factor);
+    const void *factor = c->reduction.factor_at ? c->reduction.factor_at : c->factor_bytes;
+    if (c->reduction.weighted && c->what == COLL_ALLREDUCE)
+        return weft_allreduce_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor);
+    if (c->reduction.weighted && c->what == COLL_REDUCE)
+        return weft_reduce_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor, c->root);
+    if (c->reduction.weighted)
+        return weft_reducescatter_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor);
     if (c->what == COLL_ALLREDUCE)
-        return weft_allreduce_scaled(team, c->dst, c->src, c->n, c->type, factor);
+        return weft_allreduce_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor);
     if (c->what == COLL_REDUCE)
-        return weft_reduce_scaled(team, c->dst, c->src, c->n, c->type, factor, c->root);
-    return weft_reducescatter_scaled(team, c->dst, c->src, c->n, c->type, factor);
+        return weft_reduce_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor, c->root);
+    return weft_reducescatter_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor);
 }
 
 static weft_status run_call(const struct call *call)
@@ -107,7 +107,7 @@ static weft_status run_call(const struct call *call)
     case SYNC:
         return weft_sync(call->team);
     case COLLECTIVE:
-        return call->collective.op == WEFT_DEV_SCALED
+        return call->collective.reduction.op == WEFT_DEV_SCALED
                    ? run_scaled(call->team, &call->collective)
                    : run_collective(call->team, &call->collective);
     }

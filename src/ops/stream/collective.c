@@ -17,18 +17,6 @@ static weft_status by_host(weft_team *team, const struct coll_request *request, 
     return stream_call_collective(team, request, stream);
 }
 
-static uint64_t detail_of(const struct coll_request *request)
-{
-    if (request->element)
-        return request->dst_stride << 32 ^ request->src_stride;
-    struct combiner c = {.type = request->type,
-                         .op = request->op,
-                         .factor = request->factor,
-                         .factor_at = request->factor_at,
-                         .weighted = request->weighted};
-    return reduce_detail(&c);
-}
-
 static weft_status collective_on_stream(weft_team *team, const struct coll_request *request,
                                         enum box_operation operation, weft_stream stream)
 {
@@ -45,10 +33,12 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
         return base_fail(WEFT_ERR_PE, "%s: root %d; the team has %d members", request->function,
                          request->root, team->n);
     bool own_size = request->what == COLL_COLLECT || request->what == COLL_ALLTOALLV;
+    uint64_t detail = request->element ? request->dst_stride << 32 ^ request->src_stride
+                                       : reduce_detail(&request->reduction);
     if (request->bytes == 0 && !own_size)
         return WEFT_OK;
     bool host = !stream_on_cuda(team->job) || !coll_kernel_serves(team);
-    if (request->type == WEFT_LONG_DOUBLE)
+    if (request->reduction.type == WEFT_LONG_DOUBLE)
         host = true; /* GPUs have no long double */
     if (!host)
         status = coll_kernel_memory(team, request, &host);
@@ -58,7 +48,7 @@ static weft_status collective_on_stream(weft_team *team, const struct coll_reque
         return by_host(team, request, stream);
     uint64_t phase;
     status = coll_begin(request->function, team, operation, request->root,
-                        own_size ? 0 : request->bytes, detail_of(request), &phase);
+                        own_size ? 0 : request->bytes, detail, &phase);
     return status ? status : coll_kernel_enqueue(team, request, stream);
 }
 
@@ -172,43 +162,41 @@ WEFT_EXPORT weft_status weft_scatter_on_stream(weft_team *team, void *dst, const
 }
 
 static weft_status reduction(weft_team *team, struct coll_request *request,
-                             enum box_operation operation, const struct combiner *c,
-                             weft_stream stream)
+                             enum box_operation operation, weft_stream stream)
 {
-    request->type = c->type;
-    request->op = c->op;
-    if (__builtin_mul_overflow(request->n, c->element, &request->bytes))
+    if (__builtin_mul_overflow(request->n, request->reduction.element, &request->bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", request->function,
                          request->n);
     return collective_on_stream(team, request, operation, stream);
 }
 
-static weft_status by_op(weft_team *team, struct coll_request request, enum box_operation operation,
-                         weft_type type, weft_op op, weft_stream stream)
+static weft_status by_op(weft_team *team, struct coll_request *request,
+                         enum box_operation operation, weft_type type, weft_op op,
+                         weft_stream stream)
 {
-    struct combiner c;
-    weft_status status = reduce_combiner(request.function, type, op, &c);
-    return status ? status : reduction(team, &request, operation, &c, stream);
+    weft_status status = reduce_combiner(request->function, type, op, &request->reduction);
+    return status ? status : reduction(team, request, operation, stream);
 }
 
 /* A factor in GPU memory is read when the stream reaches the collective; any other factor is read
  * now. */
-static weft_status scaled(weft_team *team, struct coll_request request,
+static weft_status scaled(weft_team *team, struct coll_request *request,
                           enum box_operation operation, weft_type type, const void *factor,
                           weft_stream stream)
 {
-    struct combiner c;
-    weft_status status = reduce_scaled_combiner(request.function, type, factor, &c);
+    bool weighted = request->reduction.weighted;
+    weft_status status =
+        reduce_scaled_combiner(request->function, type, factor, &request->reduction);
     if (status)
         return status;
+    request->reduction.weighted = weighted;
     struct gpu *gpu = team ? team->job->gpu : NULL;
-    if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE) {
-        request.factor_at = factor;
-    } else {
-        memcpy(request.factor_bytes, factor, reduce_factor_bytes(type));
-        request.factor = (double)reduce_factor_of(type, factor);
+    if (!gpu || gpu_place_of(gpu, factor) != GPU_PLACE_DEVICE) {
+        memcpy(request->factor_bytes, factor, reduce_factor_bytes(type));
+        request->reduction.factor = reduce_factor_of(type, factor);
+        request->reduction.factor_at = NULL;
     }
-    return reduction(team, &request, operation, &c, stream);
+    return reduction(team, request, operation, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_on_stream(weft_team *team, void *dst, const void *src,
@@ -220,7 +208,7 @@ WEFT_EXPORT weft_status weft_allreduce_on_stream(weft_team *team, void *dst, con
                                    .dst = dst,
                                    .src = src,
                                    .n = n};
-    return by_op(team, request, BOX_OP_ALLREDUCE, type, op, stream);
+    return by_op(team, &request, BOX_OP_ALLREDUCE, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
@@ -232,7 +220,7 @@ WEFT_EXPORT weft_status weft_allreduce_scaled_on_stream(weft_team *team, void *d
                                    .dst = dst,
                                    .src = src,
                                    .n = n};
-    return scaled(team, request, BOX_OP_ALLREDUCE, type, factor, stream);
+    return scaled(team, &request, BOX_OP_ALLREDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst, const void *src,
@@ -244,7 +232,7 @@ WEFT_EXPORT weft_status weft_reducescatter_on_stream(weft_team *team, void *dst,
                                    .dst = dst,
                                    .src = src,
                                    .n = n};
-    return by_op(team, request, BOX_OP_REDUCESCATTER, type, op, stream);
+    return by_op(team, &request, BOX_OP_REDUCESCATTER, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, void *dst,
@@ -257,7 +245,7 @@ WEFT_EXPORT weft_status weft_reducescatter_scaled_on_stream(weft_team *team, voi
                                    .dst = dst,
                                    .src = src,
                                    .n = n};
-    return scaled(team, request, BOX_OP_REDUCESCATTER, type, factor, stream);
+    return scaled(team, &request, BOX_OP_REDUCESCATTER, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const void *src, size_t n,
@@ -270,7 +258,7 @@ WEFT_EXPORT weft_status weft_reduce_on_stream(weft_team *team, void *dst, const 
                                    .src = src,
                                    .n = n,
                                    .root = root};
-    return by_op(team, request, BOX_OP_REDUCE, type, op, stream);
+    return by_op(team, &request, BOX_OP_REDUCE, type, op, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst, const void *src,
@@ -283,7 +271,7 @@ WEFT_EXPORT weft_status weft_reduce_scaled_on_stream(weft_team *team, void *dst,
                                    .src = src,
                                    .n = n,
                                    .root = root};
-    return scaled(team, request, BOX_OP_REDUCE, type, factor, stream);
+    return scaled(team, &request, BOX_OP_REDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_allreduce_weighted_on_stream(weft_team *team, void *dst,
@@ -295,8 +283,8 @@ WEFT_EXPORT weft_status weft_allreduce_weighted_on_stream(weft_team *team, void 
                                    .dst = dst,
                                    .src = src,
                                    .n = n,
-                                   .weighted = true};
-    return scaled(team, request, BOX_OP_ALLREDUCE, type, factor, stream);
+                                   .reduction.weighted = true};
+    return scaled(team, &request, BOX_OP_ALLREDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst,
@@ -309,8 +297,8 @@ WEFT_EXPORT weft_status weft_reducescatter_weighted_on_stream(weft_team *team, v
                                    .dst = dst,
                                    .src = src,
                                    .n = n,
-                                   .weighted = true};
-    return scaled(team, request, BOX_OP_REDUCESCATTER, type, factor, stream);
+                                   .reduction.weighted = true};
+    return scaled(team, &request, BOX_OP_REDUCESCATTER, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *dst, const void *src,
@@ -322,9 +310,9 @@ WEFT_EXPORT weft_status weft_reduce_weighted_on_stream(weft_team *team, void *ds
                                    .dst = dst,
                                    .src = src,
                                    .n = n,
-                                   .weighted = true,
+                                   .reduction.weighted = true,
                                    .root = root};
-    return scaled(team, request, BOX_OP_REDUCE, type, factor, stream);
+    return scaled(team, &request, BOX_OP_REDUCE, type, factor, stream);
 }
 
 WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)
