@@ -135,11 +135,12 @@ note_absent() {
 }
 
 # tests FOLDER WORDS COMMAND...: COMMAND is ctest with what selects the tests, perhaps under another.
+# Three at a time for each CPU: they wait, for each other and for time to pass, more than they compute.
 tests() {
     local folder=$1 words=$2 name
     shift 2
     check "$words" "$@" --test-dir "$folder" --output-on-failure --no-tests=error \
-        -j $((2 * cores)) --output-log "$folder/tests.log"
+        -j $((3 * cores)) --output-log "$folder/tests.log"
     sed -nE 's/^[0-9]+% tests passed.* out of ([0-9]+)$/    \1 tests/p' "$folder/tests.log"
     # Tests that skipped themselves (exit status 77).
     while read -r name; do
