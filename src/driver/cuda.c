@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the CUDA driver, makes its error messages, and injects faults. See cuda.h. */
-#include "driver/cuda.h"
+/* Loads the CUDA driver, makes its error messages, and injects faults. See gpu_api.h. */
+#include "driver/gpu_api.h"
 
 #include "base/status.h"
 #include "driver/driver.h"
@@ -17,11 +17,11 @@
 
 static const struct driver_symbol cuda_symbols[] = {
 #define SYMBOL(field, names, optional, parameters, arguments)                                      \
-    {NAMES names, offsetof(struct cuda, field), optional},
-    CUDA_FUNCTIONS(SYMBOL)
+    {NAMES names, offsetof(struct gpu_api, field), optional},
+    GPU_FUNCTIONS(SYMBOL)
 #undef SYMBOL
-        {{"cuGetErrorName"}, offsetof(struct cuda, GetErrorName), false},
-    {{"cuGetErrorString"}, offsetof(struct cuda, GetErrorString), false},
+        {{"cuGetErrorName"}, offsetof(struct gpu_api, GetErrorName), false},
+    {{"cuGetErrorString"}, offsetof(struct gpu_api, GetErrorString), false},
 };
 
 static const char *const cuda_files[] = {"libcuda.so.1", "libcuda.so", NULL};
@@ -34,12 +34,13 @@ static const struct driver_library cuda_library = {
     .symbol_count = sizeof cuda_symbols / sizeof cuda_symbols[0],
 };
 
-const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes)
+const char *gpu_api_error_text(const struct gpu_api *driver, CUresult result, char *text,
+                               size_t bytes)
 {
     const char *name = NULL, *meaning = NULL;
-    if (!cuda->GetErrorName || cuda->GetErrorName(result, &name) || !name)
+    if (!driver->GetErrorName || driver->GetErrorName(result, &name) || !name)
         name = "unknown CUresult";
-    if (!cuda->GetErrorString || cuda->GetErrorString(result, &meaning) || !meaning)
+    if (!driver->GetErrorString || driver->GetErrorString(result, &meaning) || !meaning)
         meaning = "no text";
     snprintf(text, bytes, "%s (%d, %s)", name, result, meaning);
     return text;
@@ -69,7 +70,7 @@ static weft_status status_of(CUresult result)
     }
 }
 
-weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *format, ...)
+weft_status gpu_api_fail(const struct gpu_api *driver, CUresult result, const char *format, ...)
 {
     char what[512], error[256];
     va_list args;
@@ -77,13 +78,13 @@ weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *form
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     return base_fail(status_of(result), "%s: %s", what,
-                     cuda_error_text(cuda, result, error, sizeof error));
+                     gpu_api_error_text(driver, result, error, sizeof error));
 }
 
-static weft_status init_failed(const struct cuda *cuda, CUresult result)
+static weft_status init_failed(const struct gpu_api *driver, CUresult result)
 {
     char error[256];
-    cuda_error_text(cuda, result, error, sizeof error);
+    gpu_api_error_text(driver, result, error, sizeof error);
     if (result == CUDA_ERROR_NO_DEVICE)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "cuInit: %s: the driver sees no GPU; CUDA_VISIBLE_DEVICES may hide it, or "
@@ -97,40 +98,40 @@ static weft_status init_failed(const struct cuda *cuda, CUresult result)
     return base_fail(WEFT_ERR_UNSUPPORTED, "cuInit: %s; `weft doctor` shows more", error);
 }
 
-static void fault_install(struct cuda *cuda);
+static void fault_install(struct gpu_api *driver);
 
-weft_status cuda_open(struct cuda *cuda)
+weft_status gpu_api_open(struct gpu_api *driver)
 {
     void *handle;
-    weft_status status = driver_load(&cuda_library, cuda, sizeof *cuda, &handle);
+    weft_status status = driver_load(&cuda_library, driver, sizeof *driver, &handle);
     if (status)
         return status;
-    cuda->handle = handle;
-    fault_install(cuda);
-    CUresult result = cuda->DriverGetVersion(&cuda->driver_version);
+    driver->handle = handle;
+    fault_install(driver);
+    CUresult result = driver->DriverGetVersion(&driver->driver_version);
     if (result) {
-        status = cuda_fail(cuda, result, "cuDriverGetVersion");
-    } else if (cuda->driver_version < CUDA_OLDEST_VERSION) {
+        status = gpu_api_fail(driver, result, "cuDriverGetVersion");
+    } else if (driver->driver_version < CUDA_OLDEST_VERSION) {
         status = base_fail(WEFT_ERR_UNSUPPORTED,
                            "the CUDA driver is too old: it supports CUDA %d.%d, Weft needs %d.%d "
                            "(driver 460 or newer)",
-                           cuda->driver_version / 1000, cuda->driver_version % 1000 / 10,
+                           driver->driver_version / 1000, driver->driver_version % 1000 / 10,
                            CUDA_OLDEST_VERSION / 1000, CUDA_OLDEST_VERSION % 1000 / 10);
-    } else if ((result = cuda->Init(0)) != CUDA_SUCCESS) {
-        status = init_failed(cuda, result);
+    } else if ((result = driver->Init(0)) != CUDA_SUCCESS) {
+        status = init_failed(driver, result);
     }
     if (status)
-        cuda_close(cuda);
+        gpu_api_close(driver);
     return status;
 }
 
-void cuda_close(struct cuda *cuda)
+void gpu_api_close(struct gpu_api *driver)
 {
-    driver_unload(cuda->handle);
-    memset(cuda, 0, sizeof *cuda);
+    driver_unload(driver->handle);
+    memset(driver, 0, sizeof *driver);
 }
 
-CUcontext cuda_current_if_loaded(void)
+CUcontext gpu_api_current_if_loaded(void)
 {
     CUcontext context = NULL;
     void *handle = dlopen(cuda_files[0], RTLD_NOW | RTLD_NOLOAD);
@@ -151,8 +152,8 @@ CUcontext cuda_current_if_loaded(void)
 /* The fault plan of the process. It is global because the functions of the table have no argument
  * through which a wrapper could find it. */
 static struct {
-    struct cuda original; /* the driver's own functions */
-    const char *field;    /* NULL: no plan */
+    struct gpu_api original; /* the driver's own functions */
+    const char *field;       /* NULL: no plan */
     unsigned uses, k;
     CUresult result;
 } fault;
@@ -168,43 +169,43 @@ static bool fault_strikes(void)
     {                                                                                              \
         return fault_strikes() ? fault.result : fault.original.field arguments;                    \
     }
-CUDA_FUNCTIONS(WRAPPER)
+GPU_FUNCTIONS(WRAPPER)
 #undef WRAPPER
 
-const char *const cuda_function_names[] = {
+const char *const gpu_api_function_names[] = {
 #define NAME(field, names, optional, parameters, arguments) #field,
-    CUDA_FUNCTIONS(NAME)
+    GPU_FUNCTIONS(NAME)
 #undef NAME
         NULL,
 };
 
-bool cuda_fault_plan(const char *field, unsigned k, CUresult result)
+bool gpu_api_fault_plan(const char *field, unsigned k, CUresult result)
 {
     fault.field = NULL;
     fault.k = k;
     fault.result = result;
     __atomic_store_n(&fault.uses, 0, __ATOMIC_RELAXED);
-    for (const char *const *name = cuda_function_names; field && *name; name++)
+    for (const char *const *name = gpu_api_function_names; field && *name; name++)
         if (strcmp(*name, field) == 0)
             fault.field = *name;
     return fault.field != NULL;
 }
 
-unsigned cuda_fault_uses(void)
+unsigned gpu_api_fault_uses(void)
 {
     return __atomic_load_n(&fault.uses, __ATOMIC_RELAXED);
 }
 
 /* PEs that are threads open several tables of the same library, whose original functions are equal.
  */
-static void fault_install(struct cuda *cuda)
+static void fault_install(struct gpu_api *driver)
 {
     if (!fault.field)
         return;
-    fault.original = *cuda;
+    fault.original = *driver;
 #define INSTALL(name, names, optional, parameters, arguments)                                      \
-    if (strcmp(fault.field, #name) == 0 && cuda->name)                                             \
-        cuda->name = faulty_##name;
-    CUDA_FUNCTIONS(INSTALL)
+    if (strcmp(fault.field, #name) == 0 && driver->name)                                           \
+        driver->name = faulty_##name;
+    GPU_FUNCTIONS(INSTALL)
 #undef INSTALL
 }

@@ -21,11 +21,11 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     CUstream stream = stream_begin(internal);
-    if (width == 8 && gpu->cuda.StreamWriteValue64)
-        result = gpu->cuda.StreamWriteValue64(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (width == 4 && gpu->cuda.StreamWriteValue32)
-        result = gpu->cuda.StreamWriteValue32(stream, at, (uint32_t)value,
-                                              CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (width == 8 && gpu->driver.StreamWriteValue64)
+        result = gpu->driver.StreamWriteValue64(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (width == 4 && gpu->driver.StreamWriteValue32)
+        result = gpu->driver.StreamWriteValue32(stream, at, (uint32_t)value,
+                                                CU_STREAM_WRITE_VALUE_DEFAULT);
     stream_queued(internal);
     return result == CUDA_SUCCESS;
 }
@@ -36,10 +36,10 @@ static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, u
     CUdeviceptr destination = gpu->pinned_device + offsetof(struct gpu_pinned, loaded);
     pthread_mutex_lock(&gpu->load_lock);
     gpu->pinned->loaded = 0;
-    CUresult result = gpu->cuda.MemcpyAsync(destination, at, width, gpu->load_stream);
+    CUresult result = gpu->driver.MemcpyAsync(destination, at, width, gpu->load_stream);
     weft_status status =
-        result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %#llx", width,
-                           (unsigned long long)at)
+        result ? gpu_api_fail(&gpu->driver, result, "cuMemcpyAsync of %zu bytes from %#llx", width,
+                              (unsigned long long)at)
                : gpu_wait_stream(gpu, gpu->load_stream, "a load");
     *value = gpu->pinned->loaded;
     pthread_mutex_unlock(&gpu->load_lock);
@@ -62,14 +62,14 @@ static weft_status await_load(struct gpu *gpu, struct gpu_stream *internal, uint
             break;
         if (polls % POLLS_PER_QUERY)
             continue;
-        CUresult result = gpu->cuda.StreamQuery(internal->stream);
+        CUresult result = gpu->driver.StreamQuery(internal->stream);
         if (result == CUDA_SUCCESS) {
             *word = __atomic_load_n(&internal->answer->value, __ATOMIC_ACQUIRE);
             break;
         }
         status = result == CUDA_ERROR_NOT_READY
                      ? gpu_wait_check(gpu, &wait, "a load")
-                     : cuda_fail(&gpu->cuda, result, "a load on GPU %d", gpu->device.ordinal);
+                     : gpu_api_fail(&gpu->driver, result, "a load on GPU %d", gpu->device.ordinal);
     }
     return status;
 }
@@ -84,12 +84,13 @@ static weft_status load_word(struct gpu *gpu, struct gpu_stream *internal, CUdev
     /* a value that the variable is unlikely to have */
     blank = ++internal->sequence * 0x9e3779b97f4a7c15u;
     __atomic_store_n(&internal->answer->value, blank, __ATOMIC_RELAXED);
-    CUresult result = gpu->cuda.MemcpyAsync(destination, at & ~(CUdeviceptr)7, sizeof word,
-                                            stream_begin_answered(internal, &completed));
+    CUresult result = gpu->driver.MemcpyAsync(destination, at & ~(CUdeviceptr)7, sizeof word,
+                                              stream_begin_answered(internal, &completed));
     stream_queued(internal);
-    weft_status status = result ? cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of 8 bytes at %#llx",
-                                            (unsigned long long)at)
-                                : await_load(gpu, internal, blank, &word);
+    weft_status status =
+        result ? gpu_api_fail(&gpu->driver, result, "cuMemcpyAsync of 8 bytes at %#llx",
+                              (unsigned long long)at)
+               : await_load(gpu, internal, blank, &word);
     /* the next quiet need not query the driver */
     if (!status)
         epoch_close(&internal->operations, completed);
@@ -197,14 +198,14 @@ static weft_status await_slice(struct gpu *gpu, const struct wait_condition *con
     uint64_t end = clock_now_ns() + 2 * slice_ns;
     CUresult result;
     do
-        result = gpu->cuda.StreamQuery(gpu->wait_stream);
+        result = gpu->driver.StreamQuery(gpu->wait_stream);
     while (result == CUDA_ERROR_NOT_READY && clock_now_ns() < end);
     if (result == CUDA_ERROR_NOT_READY)
         return poll_by_copy(gpu, condition, seen, met);
     *seen = gpu->pinned->wait_seen;
     *met = !result && gpu->pinned->wait_met;
-    return result ? cuda_fail(&gpu->cuda, result, "cuStreamQuery behind a wait on GPU %d",
-                              gpu->device.ordinal)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuStreamQuery behind a wait on GPU %d",
+                                 gpu->device.ordinal)
                   : WEFT_OK;
 }
 
@@ -224,7 +225,7 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     pthread_mutex_lock(&gpu->wait_lock);
     /* The kernel of an earlier wait, for another variable or value, may still be queued. A kernel
      * after it would begin no sooner. */
-    bool busy = gpu->cuda.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
+    bool busy = gpu->driver.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
     if (busy) {
         status = poll_by_copy(gpu, &condition, seen, met);
     } else {

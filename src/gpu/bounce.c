@@ -66,9 +66,9 @@ struct gpu_bounce {
 static weft_status copy_piece(struct bounce_worker *w, int slot, void *dst, const void *src,
                               size_t bytes)
 {
-    const struct cuda *cuda = &w->bounce->gpu->cuda;
-    CUresult result = cuda->MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, w->streams[slot]);
-    return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
+    const struct gpu_api *driver = &w->bounce->gpu->driver;
+    CUresult result = driver->MemcpyAsync((uintptr_t)dst, (uintptr_t)src, bytes, w->streams[slot]);
+    return result ? gpu_api_fail(driver, result, "cuMemcpyAsync of %zu bytes", bytes) : WEFT_OK;
 }
 
 static weft_status await_slot(struct bounce_worker *w, int slot)
@@ -212,15 +212,15 @@ static weft_status copy_by_threads(struct gpu_bounce *b, void *dst, const void *
 static weft_status make_worker(struct gpu_bounce *b, int number)
 {
     struct bounce_worker *w = &b->workers[number];
-    const struct cuda *cuda = &b->gpu->cuda;
+    const struct gpu_api *driver = &b->gpu->driver;
     void *buffer = NULL;
     w->bounce = b;
-    CUresult result = cuda->MemHostAlloc(&buffer, 2 * STAGING_BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    CUresult result = driver->MemHostAlloc(&buffer, 2 * STAGING_BYTES, CU_MEMHOSTALLOC_PORTABLE);
     w->buffer = result ? NULL : buffer;
     for (int slot = 0; slot < 2 && !result; slot++)
-        result = cuda->StreamCreate(&w->streams[slot], CU_STREAM_NON_BLOCKING);
+        result = driver->StreamCreate(&w->streams[slot], CU_STREAM_NON_BLOCKING);
     if (result)
-        return cuda_fail(cuda, result, "bounce buffers and streams for copies by threads");
+        return gpu_api_fail(driver, result, "bounce buffers and streams for copies by threads");
     int error = number ? thread_start(&w->thread, run_worker, w) : 0;
     w->started = number && !error;
     return error ? base_fail(WEFT_ERR_SYSTEM, "starting a thread for copies: %s", strerror(error))
@@ -229,7 +229,7 @@ static weft_status make_worker(struct gpu_bounce *b, int number)
 
 static void destroy_bounce(struct gpu_bounce *b)
 {
-    const struct cuda *cuda = &b->gpu->cuda;
+    const struct gpu_api *driver = &b->gpu->driver;
     pthread_mutex_lock(&b->lock);
     b->stop = true;
     pthread_cond_broadcast(&b->begin);
@@ -243,13 +243,13 @@ static void destroy_bounce(struct gpu_bounce *b)
             if (!w->streams[slot])
                 continue;
             idle &= gpu_wait_stream(b->gpu, w->streams[slot], "its own copies") != WEFT_ERR_TIMEOUT;
-            cuda->StreamDestroy(w->streams[slot]);
+            driver->StreamDestroy(w->streams[slot]);
         }
         if (w->buffer && idle)
-            cuda->MemFreeHost(w->buffer);
+            driver->MemFreeHost(w->buffer);
     }
     if (b->measured_with && !b->gpu->work_left)
-        cuda->MemFree(b->measured_with);
+        driver->MemFree(b->measured_with);
     pthread_cond_destroy(&b->begin);
     pthread_cond_destroy(&b->end);
     pthread_mutex_destroy(&b->lock);
@@ -330,10 +330,10 @@ static size_t find_threshold(struct gpu_bounce *b, void *host, void *device, boo
 
 static void measure_thresholds(struct gpu_bounce *b)
 {
-    const struct cuda *cuda = &b->gpu->cuda;
+    const struct gpu_api *driver = &b->gpu->driver;
     CUdeviceptr device = 0;
     char *host = malloc(LARGEST_TRIED);
-    if (host && cuda->MemAlloc(&device, LARGEST_TRIED) == CUDA_SUCCESS) {
+    if (host && driver->MemAlloc(&device, LARGEST_TRIED) == CUDA_SUCCESS) {
         memset(host, 1, LARGEST_TRIED); /* touches the pages */
         b->limits.in_from = find_threshold(b, host, (void *)(uintptr_t)device, true);
         b->limits.out_from = find_threshold(b, host, (void *)(uintptr_t)device, false);
@@ -354,12 +354,12 @@ static void find_bounce_limits(struct gpu_bounce *b)
     }
     snprintf(name, sizeof name, "gpu-bounces-%d", b->n);
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
-        proof_cache_load_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version, known, 2)) {
+        proof_cache_load_numbers(name, &gpu->device.uuid, gpu->driver.driver_version, known, 2)) {
         b->limits.in_from = known[0];
         b->limits.out_from = known[1];
     } else {
         measure_thresholds(b);
-        proof_cache_store_numbers(name, &gpu->device.uuid, gpu->cuda.driver_version,
+        proof_cache_store_numbers(name, &gpu->device.uuid, gpu->driver.driver_version,
                                   (size_t[2]){b->limits.in_from, b->limits.out_from}, 2);
     }
     log_info(LOG_GPU,

@@ -21,10 +21,10 @@ weft_status gpu_copy_on(struct gpu *gpu, CUstream stream, void *dst, const void 
 {
     while (bytes > 0) {
         size_t now = gpu_pinned_run_bytes(gpu, src, gpu_pinned_run_bytes(gpu, dst, bytes));
-        CUresult result = gpu->cuda.MemcpyAsync((uintptr_t)dst, (uintptr_t)src, now, stream);
+        CUresult result = gpu->driver.MemcpyAsync((uintptr_t)dst, (uintptr_t)src, now, stream);
         if (result)
-            return cuda_fail(&gpu->cuda, result, "cuMemcpyAsync of %zu bytes from %p to %p", now,
-                             src, dst);
+            return gpu_api_fail(&gpu->driver, result, "cuMemcpyAsync of %zu bytes from %p to %p",
+                                now, src, dst);
         dst = (char *)dst + now;
         src = (const char *)src + now;
         bytes -= now;
@@ -93,10 +93,10 @@ weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemAlloc(address, bytes);
+    CUresult result = gpu->driver.MemAlloc(address, bytes);
     gpu_leave(&gpu->device);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemAlloc of %zu bytes for a table", bytes);
+        return gpu_api_fail(&gpu->driver, result, "cuMemAlloc of %zu bytes for a table", bytes);
     status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
     if (status) {
         gpu_free(gpu, *address);
@@ -109,7 +109,7 @@ void gpu_free(struct gpu *gpu, CUdeviceptr address)
 {
     if (!address || gpu_enter(&gpu->device))
         return;
-    gpu->cuda.MemFree(address);
+    gpu->driver.MemFree(address);
     gpu_leave(&gpu->device);
 }
 
@@ -120,11 +120,11 @@ weft_status gpu_fill(struct gpu *gpu, void *address, unsigned char value, size_t
         return status;
     struct gpu_stream *internal = &gpu->streams[0];
     CUresult result =
-        gpu->cuda.MemsetD8Async((uintptr_t)address, value, bytes, stream_begin(internal));
+        gpu->driver.MemsetD8Async((uintptr_t)address, value, bytes, stream_begin(internal));
     stream_queued(internal);
-    status =
-        result ? cuda_fail(&gpu->cuda, result, "cuMemsetD8Async of %zu bytes at %p", bytes, address)
-               : stream_drain(gpu, internal);
+    status = result ? gpu_api_fail(&gpu->driver, result, "cuMemsetD8Async of %zu bytes at %p",
+                                   bytes, address)
+                    : stream_drain(gpu, internal);
     gpu_leave(&gpu->device);
     return status;
 }

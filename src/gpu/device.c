@@ -30,20 +30,21 @@ struct device_identity {
     char uuid_text[48], name[96], bus_id[20];
 };
 
-static weft_status identify_device(const struct cuda *cuda, int ordinal, struct device_identity *id)
+static weft_status identify_device(const struct gpu_api *driver, int ordinal,
+                                   struct device_identity *id)
 {
-    CUresult result = cuda->DeviceGet(&id->device, ordinal);
+    CUresult result = driver->DeviceGet(&id->device, ordinal);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGet(%d)", ordinal);
-    result = cuda->DeviceGetName(id->name, sizeof id->name, id->device);
+        return gpu_api_fail(driver, result, "cuDeviceGet(%d)", ordinal);
+    result = driver->DeviceGetName(id->name, sizeof id->name, id->device);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGetName of GPU %d", ordinal);
-    result = cuda->DeviceGetUuid(&id->uuid, id->device);
+        return gpu_api_fail(driver, result, "cuDeviceGetName of GPU %d", ordinal);
+    result = driver->DeviceGetUuid(&id->uuid, id->device);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGetUuid of GPU %d", ordinal);
-    result = cuda->DeviceGetPCIBusId(id->bus_id, sizeof id->bus_id, id->device);
+        return gpu_api_fail(driver, result, "cuDeviceGetUuid of GPU %d", ordinal);
+    result = driver->DeviceGetPCIBusId(id->bus_id, sizeof id->bus_id, id->device);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
+        return gpu_api_fail(driver, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
     for (char *c = id->bus_id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     format_uuid(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
@@ -68,8 +69,8 @@ static bool is_uuid(const char *word, size_t length, const char *uuid_text)
     return length > 4 && length <= strlen(uuid_text) && strncasecmp(word, uuid_text, length) == 0;
 }
 
-static weft_status find_named(const struct cuda *cuda, const char *word, size_t length, int visible,
-                              int *ordinal)
+static weft_status find_named(const struct gpu_api *driver, const char *word, size_t length,
+                              int visible, int *ordinal)
 {
     if (length > 0 && length < 4 && strspn(word, "0123456789") >= length) {
         *ordinal = atoi(word);
@@ -82,7 +83,7 @@ static weft_status find_named(const struct cuda *cuda, const char *word, size_t 
     }
     for (int i = 0; i < visible; i++) {
         struct device_identity id;
-        weft_status status = identify_device(cuda, i, &id);
+        weft_status status = identify_device(driver, i, &id);
         if (status)
             return status;
         if (is_uuid(word, length, id.uuid_text) || is_bus_id(word, length, id.bus_id)) {
@@ -96,8 +97,8 @@ static weft_status find_named(const struct cuda *cuda, const char *word, size_t 
                      (int)length, word, visible);
 }
 
-static weft_status find_wanted(const struct cuda *cuda, const char *list, int local_pe, int visible,
-                               int *ordinal)
+static weft_status find_wanted(const struct gpu_api *driver, const char *list, int local_pe,
+                               int visible, int *ordinal)
 {
     int words = 1, wanted;
     for (const char *c = list; *c; c++)
@@ -106,24 +107,24 @@ static weft_status find_wanted(const struct cuda *cuda, const char *list, int lo
     const char *word = list;
     for (int i = 0; i < wanted; i++)
         word += strcspn(word, ",") + 1;
-    return find_named(cuda, word, strcspn(word, ","), visible, ordinal);
+    return find_named(driver, word, strcspn(word, ","), visible, ordinal);
 }
 
-static weft_status find_current_ordinal(const struct cuda *cuda, CUcontext current, int visible,
-                                        int *ordinal)
+static weft_status find_current_ordinal(const struct gpu_api *driver, CUcontext current,
+                                        int visible, int *ordinal)
 {
     CUdevice device;
-    CUresult result = cuda->CtxPushCurrent(current);
+    CUresult result = driver->CtxPushCurrent(current);
     if (result)
-        return cuda_fail(cuda, result, "cuCtxPushCurrent of the program's own context");
-    result = cuda->CtxGetDevice(&device);
+        return gpu_api_fail(driver, result, "cuCtxPushCurrent of the program's own context");
+    result = driver->CtxGetDevice(&device);
     CUcontext popped;
-    cuda->CtxPopCurrent(&popped);
+    driver->CtxPopCurrent(&popped);
     if (result)
-        return cuda_fail(cuda, result, "cuCtxGetDevice of the program's own context");
+        return gpu_api_fail(driver, result, "cuCtxGetDevice of the program's own context");
     for (*ordinal = 0; *ordinal < visible; ++*ordinal) {
         CUdevice candidate;
-        if (cuda->DeviceGet(&candidate, *ordinal) == CUDA_SUCCESS && candidate == device)
+        if (driver->DeviceGet(&candidate, *ordinal) == CUDA_SUCCESS && candidate == device)
             return WEFT_OK;
     }
     return base_fail(WEFT_ERR_SYSTEM, "the device of the program's CUDA context is not visible");
@@ -132,20 +133,20 @@ static weft_status find_current_ordinal(const struct cuda *cuda, CUcontext curre
 static weft_status choose_device(struct gpu_device *gpu, CUcontext current, const char *wanted,
                                  int local_pe)
 {
-    const struct cuda *cuda = gpu->cuda;
-    CUresult result = cuda->DeviceGetCount(&gpu->visible);
+    const struct gpu_api *driver = gpu->driver;
+    CUresult result = driver->DeviceGetCount(&gpu->visible);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGetCount");
+        return gpu_api_fail(driver, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
         return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is loaded but reports no GPU; "
                                                "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
         snprintf(gpu->why, sizeof gpu->why, "the program had made its context current");
-        return find_current_ordinal(cuda, current, gpu->visible, &gpu->ordinal);
+        return find_current_ordinal(driver, current, gpu->visible, &gpu->ordinal);
     }
     if (*wanted) {
         snprintf(gpu->why, sizeof gpu->why, "WEFT_GPU is \"%.100s\"", wanted);
-        return find_wanted(cuda, wanted, local_pe, gpu->visible, &gpu->ordinal);
+        return find_wanted(driver, wanted, local_pe, gpu->visible, &gpu->ordinal);
     }
     gpu->ordinal = local_pe % gpu->visible;
     snprintf(gpu->why, sizeof gpu->why, "PE %d of the node, %d GPUs visible, assigned in turn",
@@ -156,9 +157,9 @@ static weft_status choose_device(struct gpu_device *gpu, CUcontext current, cons
 static weft_status read_attribute(const struct gpu_device *gpu, int which, const char *name,
                                   int *value)
 {
-    CUresult result = gpu->cuda->DeviceGetAttribute(value, which, gpu->device);
-    return result ? cuda_fail(gpu->cuda, result, "cuDeviceGetAttribute(%s) of GPU %d", name,
-                              gpu->ordinal)
+    CUresult result = gpu->driver->DeviceGetAttribute(value, which, gpu->device);
+    return result ? gpu_api_fail(gpu->driver, result, "cuDeviceGetAttribute(%s) of GPU %d", name,
+                                 gpu->ordinal)
                   : WEFT_OK;
 }
 
@@ -190,9 +191,9 @@ static weft_status read_attributes(struct gpu_device *gpu, int *mode)
     }
     gpu->rdma = rdma;
     gpu->pageable = pageable;
-    CUresult result = gpu->cuda->DeviceTotalMem(&gpu->total_bytes, gpu->device);
+    CUresult result = gpu->driver->DeviceTotalMem(&gpu->total_bytes, gpu->device);
     if (result)
-        return cuda_fail(gpu->cuda, result, "cuDeviceTotalMem of GPU %d", gpu->ordinal);
+        return gpu_api_fail(gpu->driver, result, "cuDeviceTotalMem of GPU %d", gpu->ordinal);
     char text[160];
     if (!vmm || !descriptors)
         return base_fail(WEFT_ERR_UNSUPPORTED, "%s %s, which the GPU heap is made of",
@@ -211,27 +212,28 @@ static weft_status retain_context(struct gpu_device *gpu, int mode)
                          "%s is in compute mode Prohibited: no process may use it; root can change "
                          "that with `nvidia-smi -i %s -c DEFAULT`",
                          text, gpu->bus_id);
-    CUresult result = gpu->cuda->DevicePrimaryCtxRetain(&gpu->context, gpu->device);
+    CUresult result = gpu->driver->DevicePrimaryCtxRetain(&gpu->context, gpu->device);
     if (!result)
         return WEFT_OK;
     gpu->context = NULL;
     if (mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS)
-        return cuda_fail(gpu->cuda, result,
-                         "cuDevicePrimaryCtxRetain: %s is in compute mode Exclusive_Process and "
-                         "may be in use by another process; root can change that with `nvidia-smi "
-                         "-i %s -c DEFAULT`",
-                         text, gpu->bus_id);
-    return cuda_fail(gpu->cuda, result, "cuDevicePrimaryCtxRetain of %s", text);
+        return gpu_api_fail(
+            gpu->driver, result,
+            "cuDevicePrimaryCtxRetain: %s is in compute mode Exclusive_Process and "
+            "may be in use by another process; root can change that with `nvidia-smi "
+            "-i %s -c DEFAULT`",
+            text, gpu->bus_id);
+    return gpu_api_fail(gpu->driver, result, "cuDevicePrimaryCtxRetain of %s", text);
 }
 
-weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUcontext current,
+weft_status gpu_device_open(struct gpu_device *gpu, const struct gpu_api *driver, CUcontext current,
                             const char *wanted, int local_pe)
 {
-    *gpu = (struct gpu_device){.cuda = cuda};
+    *gpu = (struct gpu_device){.driver = driver};
     weft_status status = choose_device(gpu, current, wanted, local_pe);
     struct device_identity id;
     if (!status)
-        status = identify_device(cuda, gpu->ordinal, &id);
+        status = identify_device(driver, gpu->ordinal, &id);
     if (status)
         return status;
     gpu->device = id.device;
@@ -247,7 +249,7 @@ weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUc
 void gpu_device_close(struct gpu_device *gpu)
 {
     if (gpu->context)
-        gpu->cuda->DevicePrimaryCtxRelease(gpu->device);
+        gpu->driver->DevicePrimaryCtxRelease(gpu->device);
     *gpu = (struct gpu_device){0};
 }
 
@@ -256,23 +258,23 @@ bool gpu_device_find(const struct gpu_device *gpu, const CUuuid *uuid, CUdevice 
 {
     CUuuid found;
     for (*ordinal = 0; *ordinal < gpu->visible; ++*ordinal)
-        if (!gpu->cuda->DeviceGet(device, *ordinal) && !gpu->cuda->DeviceGetUuid(&found, *device) &&
-            memcmp(&found, uuid, sizeof found) == 0)
+        if (!gpu->driver->DeviceGet(device, *ordinal) &&
+            !gpu->driver->DeviceGetUuid(&found, *device) && memcmp(&found, uuid, sizeof found) == 0)
             return true;
     return false;
 }
 
 weft_status gpu_enter(const struct gpu_device *gpu)
 {
-    CUresult result = gpu->cuda->CtxPushCurrent(gpu->context);
-    return result ? cuda_fail(gpu->cuda, result, "cuCtxPushCurrent for GPU %d", gpu->ordinal)
+    CUresult result = gpu->driver->CtxPushCurrent(gpu->context);
+    return result ? gpu_api_fail(gpu->driver, result, "cuCtxPushCurrent for GPU %d", gpu->ordinal)
                   : WEFT_OK;
 }
 
 void gpu_leave(const struct gpu_device *gpu)
 {
     CUcontext popped;
-    gpu->cuda->CtxPopCurrent(&popped);
+    gpu->driver->CtxPopCurrent(&popped);
 }
 
 void gpu_device_memory(const struct gpu_device *gpu, size_t *free_bytes, size_t *total_bytes)
@@ -280,7 +282,7 @@ void gpu_device_memory(const struct gpu_device *gpu, size_t *free_bytes, size_t 
     *free_bytes = *total_bytes = 0;
     if (gpu_enter(gpu))
         return;
-    if (gpu->cuda->MemGetInfo(free_bytes, total_bytes))
+    if (gpu->driver->MemGetInfo(free_bytes, total_bytes))
         *free_bytes = *total_bytes = 0;
     gpu_leave(gpu);
 }

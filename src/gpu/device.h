@@ -3,10 +3,10 @@
 #ifndef WEFT_GPU_DEVICE_H
 #define WEFT_GPU_DEVICE_H
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 struct gpu_device {
-    const struct cuda *cuda;
+    const struct gpu_api *driver;
     CUdevice device;
     CUcontext context; /* primary context, shared with the CUDA runtime */
     int ordinal;       /* index among the visible GPUs */
@@ -31,7 +31,7 @@ struct gpu_device {
  * applied CUDA_VISIBLE_DEVICES. WEFT_ERR_CONFIG: `wanted` names no visible device.
  * WEFT_ERR_UNSUPPORTED: prohibited compute mode, or no virtual memory management. WEFT_ERR_SYSTEM:
  * the driver refused. */
-weft_status gpu_device_open(struct gpu_device *gpu, const struct cuda *cuda, CUcontext current,
+weft_status gpu_device_open(struct gpu_device *gpu, const struct gpu_api *driver, CUcontext current,
                             const char *wanted, int local_pe);
 void gpu_device_close(struct gpu_device *gpu);
 

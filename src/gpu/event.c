@@ -42,10 +42,10 @@ static weft_status create_event(struct gpu *gpu)
     struct gpu_event *made = calloc(1, sizeof *made);
     if (!made)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for an event");
-    CUresult result = gpu->cuda.EventCreate(&made->cuda_event, CU_EVENT_DISABLE_TIMING);
+    CUresult result = gpu->driver.EventCreate(&made->cuda_event, CU_EVENT_DISABLE_TIMING);
     if (result) {
         free(made);
-        return cuda_fail(&gpu->cuda, result, "cuEventCreate on GPU %d", gpu->device.ordinal);
+        return gpu_api_fail(&gpu->driver, result, "cuEventCreate on GPU %d", gpu->device.ordinal);
     }
     push_event(gpu, made);
     return WEFT_OK;
@@ -87,9 +87,10 @@ weft_status gpu_event_record(struct gpu *gpu, unsigned stream_index, struct gpu_
     if (!status) {
         (*event)->internal = internal;
         (*event)->covers = atomic_load_explicit(&internal->queued, memory_order_acquire);
-        CUresult result = gpu->cuda.EventRecord((*event)->cuda_event, internal->stream);
+        CUresult result = gpu->driver.EventRecord((*event)->cuda_event, internal->stream);
         if (result) {
-            status = cuda_fail(&gpu->cuda, result, "cuEventRecord on GPU %d", gpu->device.ordinal);
+            status =
+                gpu_api_fail(&gpu->driver, result, "cuEventRecord on GPU %d", gpu->device.ordinal);
             gpu_event_release(gpu, event);
         }
     }
@@ -151,7 +152,7 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
     CUstreamBatchMemOpParams list[GPU_MOST_WORDS + 1];
     struct gpu_stream *internal = stream_of(gpu, stream_index);
     *result = NULL;
-    if (!gpu->cuda.StreamBatchMemOp || n > GPU_MOST_WORDS)
+    if (!gpu->driver.StreamBatchMemOp || n > GPU_MOST_WORDS)
         return WEFT_OK;
     if (!gpu->events.words_made)
         create_event_words(gpu);
@@ -170,7 +171,7 @@ weft_status gpu_store_recorded(struct gpu *gpu, unsigned stream_index, const str
     /* Operations of other threads that are queued now come before these stores. */
     event->covers = atomic_load_explicit(&internal->queued, memory_order_acquire) + 1;
     CUstream stream = stream_begin(internal);
-    CUresult refused = gpu->cuda.StreamBatchMemOp(stream, (unsigned)n + 1, list, 0);
+    CUresult refused = gpu->driver.StreamBatchMemOp(stream, (unsigned)n + 1, list, 0);
     stream_queued(internal);
     event->internal = internal;
     event->polls = 0;
@@ -192,12 +193,12 @@ static weft_status query_event_word(struct gpu *gpu, struct gpu_event **event)
         weft_status status = gpu_enter(&gpu->device);
         if (status)
             return status;
-        result = gpu->cuda.StreamQuery((*event)->internal->stream);
+        result = gpu->driver.StreamQuery((*event)->internal->stream);
         gpu_leave(&gpu->device);
     }
     if (result && result != CUDA_ERROR_NOT_READY)
-        return cuda_fail(&gpu->cuda, result, "cuStreamQuery behind stores on GPU %d",
-                         gpu->device.ordinal);
+        return gpu_api_fail(&gpu->driver, result, "cuStreamQuery behind stores on GPU %d",
+                            gpu->device.ordinal);
     if (!passed && result)
         return WEFT_OK;
     epoch_close(&(*event)->internal->operations, (*event)->covers);
@@ -213,12 +214,12 @@ weft_status gpu_event_query(struct gpu *gpu, struct gpu_event **event)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.EventQuery((*event)->cuda_event);
+    CUresult result = gpu->driver.EventQuery((*event)->cuda_event);
     gpu_leave(&gpu->device);
     if (result == CUDA_ERROR_NOT_READY)
         return WEFT_OK;
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuEventQuery on GPU %d", gpu->device.ordinal);
+        return gpu_api_fail(&gpu->driver, result, "cuEventQuery on GPU %d", gpu->device.ordinal);
     epoch_close(&(*event)->internal->operations, (*event)->covers);
     gpu_event_release(gpu, event);
     return WEFT_OK;
@@ -240,7 +241,7 @@ void gpu_event_release(struct gpu *gpu, struct gpu_event **event)
 void gpu_events_free(struct gpu *gpu)
 {
     for (struct gpu_event *event; (event = pop_cuda_event(gpu)) != NULL;) {
-        gpu->cuda.EventDestroy(event->cuda_event);
+        gpu->driver.EventDestroy(event->cuda_event);
         free(event);
     }
     for (struct gpu_event *event; (event = pop_event(gpu, &gpu->events.idle_words)) != NULL;)

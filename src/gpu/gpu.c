@@ -43,35 +43,36 @@ void gpu_resources_end(struct gpu *gpu)
 
 static weft_status create_streams(struct gpu *gpu)
 {
-    const struct cuda *cuda = &gpu->cuda;
+    const struct gpu_api *driver = &gpu->driver;
     for (int i = 0; i < GPU_STREAMS; i++) {
-        CUresult result = cuda->StreamCreate(&gpu->streams[i].stream, CU_STREAM_NON_BLOCKING);
+        CUresult result = driver->StreamCreate(&gpu->streams[i].stream, CU_STREAM_NON_BLOCKING);
         if (result)
-            return cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
+            return gpu_api_fail(driver, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
         size_t at =
             offsetof(struct gpu_pinned, streams) + sizeof gpu->pinned->streams[0] * (size_t)i;
         gpu->streams[i].answer = &gpu->pinned->streams[i].answer;
         gpu->streams[i].answer_device = gpu->pinned_device + at;
         gpu->stream_count++;
     }
-    CUresult result = cuda->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
+    CUresult result = driver->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
     if (!result)
-        result = cuda->StreamCreate(&gpu->load_stream, CU_STREAM_NON_BLOCKING);
-    return result ? cuda_fail(cuda, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
+        result = driver->StreamCreate(&gpu->load_stream, CU_STREAM_NON_BLOCKING);
+    return result ? gpu_api_fail(driver, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
                   : WEFT_OK;
 }
 
 static weft_status allocate_pinned(struct gpu *gpu)
 {
     void *pinned;
-    CUresult result = gpu->cuda.MemHostAlloc(&pinned, sizeof *gpu->pinned,
-                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    CUresult result = gpu->driver.MemHostAlloc(
+        &pinned, sizeof *gpu->pinned, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemHostAlloc of %zu bytes", sizeof *gpu->pinned);
+        return gpu_api_fail(&gpu->driver, result, "cuMemHostAlloc of %zu bytes",
+                            sizeof *gpu->pinned);
     gpu->pinned = pinned;
     memset(pinned, 0, sizeof *gpu->pinned);
-    result = gpu->cuda.MemHostGetDevicePointer(&gpu->pinned_device, pinned, 0);
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
+    result = gpu->driver.MemHostGetDevicePointer(&gpu->pinned_device, pinned, 0);
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
 weft_status gpu_resources_start(struct gpu *gpu)
@@ -131,11 +132,11 @@ static weft_status clear_system_area(struct gpu *gpu)
         return status;
     CUstream stream = gpu->streams[0].stream;
     CUresult result =
-        gpu->cuda.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset, 0,
-                                gpu->layout.system_bytes, stream);
+        gpu->driver.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset, 0,
+                                  gpu->layout.system_bytes, stream);
     if (!result)
         result = gpu_map_write_tags(gpu, stream);
-    status = result ? cuda_fail(&gpu->cuda, result, "clearing the GPU heap's system area")
+    status = result ? gpu_api_fail(&gpu->driver, result, "clearing the GPU heap's system area")
                     : gpu_wait_stream(gpu, stream, "clearing the GPU heap's system area");
     gpu_leave(&gpu->device);
     return status;
@@ -154,10 +155,10 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
 {
     struct boot *boot = gpu->boot;
     uint64_t since = clock_now_ns();
-    weft_status status = cuda_open(&gpu->cuda);
+    weft_status status = gpu_api_open(&gpu->driver);
     log_step(&since, "loading the driver and cuInit");
     if (!status)
-        status = gpu_device_open(&gpu->device, &gpu->cuda, current, config_string(CONFIG_GPU),
+        status = gpu_device_open(&gpu->device, &gpu->driver, current, config_string(CONFIG_GPU),
                                  boot->local_pe);
     log_step(&since, "creating the context");
     if (!status)
@@ -234,11 +235,11 @@ weft_status gpu_check(struct gpu *gpu)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamQuery(gpu->streams[0].stream);
+    CUresult result = gpu->driver.StreamQuery(gpu->streams[0].stream);
     gpu_leave(&gpu->device);
     return result && result != CUDA_ERROR_NOT_READY
-               ? cuda_fail(&gpu->cuda, result, "GPU %d, after an error of an earlier kernel",
-                           gpu->device.ordinal)
+               ? gpu_api_fail(&gpu->driver, result, "GPU %d, after an error of an earlier kernel",
+                              gpu->device.ordinal)
                : WEFT_OK;
 }
 
@@ -248,7 +249,7 @@ static void free_registrations(struct gpu *gpu)
         struct gpu_registration *first = gpu->registered.list;
         gpu->registered.list = first->next;
         if (first->pinned_here)
-            gpu->cuda.MemHostUnregister((void *)first->base);
+            gpu->driver.MemHostUnregister((void *)first->base);
         free(first);
     }
 }
@@ -261,7 +262,7 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
     weft_status status = gpu_wait_stream(gpu, stream, "its remaining operations");
     if (status)
         log_warn(LOG_GPU, "closing the GPU side: %s", base_last_error());
-    gpu->cuda.StreamDestroy(stream);
+    gpu->driver.StreamDestroy(stream);
     return status != WEFT_ERR_TIMEOUT;
 }
 
@@ -286,7 +287,7 @@ void gpu_resources_stop(struct gpu *gpu)
     if (!gpu->work_left)
         gpu_module_unload(&gpu->module);
     if (gpu->pinned && idle)
-        gpu->cuda.MemFreeHost(gpu->pinned);
+        gpu->driver.MemFreeHost(gpu->pinned);
     gpu_leave(&gpu->device);
 }
 
@@ -306,8 +307,8 @@ void gpu_close(struct gpu *gpu)
     free(gpu->slot_of);
     if (gpu->device.context)
         gpu_device_close(&gpu->device);
-    if (gpu->cuda.handle)
-        cuda_close(&gpu->cuda);
+    if (gpu->driver.handle)
+        gpu_api_close(&gpu->driver);
     gpu_resources_end(gpu);
     free(gpu);
 }

@@ -127,7 +127,7 @@ struct gpu_multipath {
 
 struct gpu {
     struct gpu *owner; /* for a relay GPU: this PE's own GPU (gpu/multipath/relay.h); else NULL */
-    struct cuda cuda;
+    struct gpu_api driver;
     struct boot *boot;
     struct gpu_device device;
     struct gpu_heap heap;

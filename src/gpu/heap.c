@@ -58,9 +58,9 @@ static weft_status allow_access(const struct gpu_heap *heap, const struct gpu_de
 {
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, by->device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = heap->device->cuda->MemSetAccess(address, bytes, &access, 1);
-    return result ? cuda_fail(heap->device->cuda, result, "cuMemSetAccess of %zu MiB for GPU %d",
-                              bytes >> 20, by->ordinal)
+    CUresult result = heap->device->driver->MemSetAccess(address, bytes, &access, 1);
+    return result ? gpu_api_fail(heap->device->driver, result,
+                                 "cuMemSetAccess of %zu MiB for GPU %d", bytes >> 20, by->ordinal)
                   : WEFT_OK;
 }
 
@@ -87,19 +87,19 @@ static weft_status allow_relays(const struct gpu_heap *heap, int slot, CUdevicep
 weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
                          CUmemGenericAllocationHandle handle)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     CUdeviceptr address = heap->windows[slot].base + chunk->offset;
-    CUresult result = cuda->MemMap(address, chunk->bytes, 0, handle, 0);
+    CUresult result = driver->MemMap(address, chunk->bytes, 0, handle, 0);
     if (result)
-        return cuda_fail(cuda, result, "cuMemMap of %zu MiB of PE %d", chunk->bytes >> 20,
-                         heap->boot->local_pes[slot]);
+        return gpu_api_fail(driver, result, "cuMemMap of %zu MiB of PE %d", chunk->bytes >> 20,
+                            heap->boot->local_pes[slot]);
     weft_status status = heap->windows[slot].mapped
                              ? allow_access(heap, heap->device, address, chunk->bytes)
                              : WEFT_OK;
     if (!status)
         status = allow_relays(heap, slot, address, chunk->bytes);
     if (status) {
-        cuda->MemUnmap(address, chunk->bytes);
+        driver->MemUnmap(address, chunk->bytes);
         return status;
     }
     chunk->handles[slot] = handle;
@@ -111,11 +111,11 @@ weft_status gpu_heap_map(const struct gpu_heap *heap, int slot, struct gpu_chunk
 /* Unmaps from the GPUs only; the CPU may still have it mapped. */
 static void unmap_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     if (!chunk->handles[slot])
         return;
-    cuda->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
-    cuda->MemRelease(chunk->handles[slot]);
+    driver->MemUnmap(heap->windows[slot].base + chunk->offset, chunk->bytes);
+    driver->MemRelease(chunk->handles[slot]);
     chunk->handles[slot] = 0;
 }
 
@@ -128,16 +128,16 @@ void gpu_heap_unmap(const struct gpu_heap *heap, int slot, struct gpu_chunk *chu
 
 weft_status gpu_heap_export(const struct gpu_heap *heap, const struct gpu_chunk *chunk, int *fd)
 {
-    const struct cuda *cuda = heap->device->cuda;
-    CUresult result = cuda->MemExportToShareableHandle(fd, chunk->handles[heap->boot->local_pe],
-                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    const struct gpu_api *driver = heap->device->driver;
+    CUresult result = driver->MemExportToShareableHandle(
+        fd, chunk->handles[heap->boot->local_pe], CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (!result) {
         fcntl(*fd, F_SETFD, FD_CLOEXEC);
         return WEFT_OK;
     }
     *fd = -1;
-    return cuda_fail(cuda, result, "cuMemExportToShareableHandle of %zu MiB of GPU %d",
-                     chunk->bytes >> 20, heap->device->ordinal);
+    return gpu_api_fail(driver, result, "cuMemExportToShareableHandle of %zu MiB of GPU %d",
+                        chunk->bytes >> 20, heap->device->ordinal);
 }
 
 /* Maps own memory. If the relay GPUs cannot be given access, they are removed and the memory is
@@ -156,25 +156,25 @@ static weft_status map_own(struct gpu_heap *heap, struct gpu_chunk *chunk,
 
 static weft_status make_own_part(struct gpu_heap *heap, struct gpu_chunk *chunk, int *fd)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     int me = heap->boot->local_pe;
     CUmemAllocationProp properties = gpu_heap_properties(heap->device);
     CUmemGenericAllocationHandle handle;
-    CUresult result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
+    CUresult result = driver->MemCreate(&handle, chunk->bytes, &properties, 0);
     if (result && result != CUDA_ERROR_OUT_OF_MEMORY && heap->device->rdma) {
         /* Some machines report memory for RDMA but fail to allocate it; memory without RDMA is
          * better than none. */
         properties.allocFlags.gpuDirectRDMACapable = 0;
-        result = cuda->MemCreate(&handle, chunk->bytes, &properties, 0);
+        result = driver->MemCreate(&handle, chunk->bytes, &properties, 0);
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return fail_out_of_memory(heap, chunk->bytes);
     if (result)
-        return cuda_fail(cuda, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
-                         heap->device->ordinal);
+        return gpu_api_fail(driver, result, "cuMemCreate of %zu MiB on GPU %d", chunk->bytes >> 20,
+                            heap->device->ordinal);
     weft_status status = map_own(heap, chunk, handle);
     if (status) {
-        cuda->MemRelease(handle);
+        driver->MemRelease(handle);
         return status;
     }
     if (heap->boot->local_npes == 1)
@@ -223,16 +223,16 @@ static void give_up_window(struct gpu_heap *heap, int slot)
 static weft_status import_chunk(const struct gpu_heap *heap, int slot, struct gpu_chunk *chunk,
                                 int fd)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     CUmemGenericAllocationHandle handle;
-    CUresult result = cuda->MemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-                                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult result = driver->MemImportFromShareableHandle(
+        &handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result)
-        return cuda_fail(cuda, result, "cuMemImportFromShareableHandle of %zu MiB of PE %d",
-                         chunk->bytes >> 20, heap->boot->local_pes[slot]);
+        return gpu_api_fail(driver, result, "cuMemImportFromShareableHandle of %zu MiB of PE %d",
+                            chunk->bytes >> 20, heap->boot->local_pes[slot]);
     weft_status status = gpu_heap_map(heap, slot, chunk, handle);
     if (status)
-        cuda->MemRelease(handle);
+        driver->MemRelease(handle);
     return status;
 }
 
@@ -395,12 +395,12 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
     struct boot *boot = heap->boot;
     CUmemAllocationProp properties = gpu_heap_properties(device);
     size_t granularity = 0;
-    CUresult result = device->cuda->MemGetAllocationGranularity(
+    CUresult result = device->driver->MemGetAllocationGranularity(
         &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-    weft_status status = result
-                             ? cuda_fail(device->cuda, result,
-                                         "cuMemGetAllocationGranularity of GPU %d", device->ordinal)
-                             : WEFT_OK;
+    weft_status status =
+        result ? gpu_api_fail(device->driver, result, "cuMemGetAllocationGranularity of GPU %d",
+                              device->ordinal)
+               : WEFT_OK;
     status = boot_agree(boot, status);
     struct gpu_identity mine = {.uuid = device->uuid,
                                 .job_tag = clock_now_ns() ^ (uint64_t)getpid() << 40,
@@ -433,20 +433,20 @@ static weft_status exchange_identities(struct gpu_heap *heap, size_t *bytes)
 
 static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     struct boot *boot = heap->boot;
     /* Windows are multiples of 1 GiB so that the largest pages can be used. */
     heap->size =
         round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN : heap->granularity);
     heap->reserved_bytes = heap->size * (size_t)boot->local_npes;
     CUresult result =
-        cuda->MemAddressReserve(&heap->reservation, heap->reserved_bytes, WINDOW_ALIGN, 0, 0);
+        driver->MemAddressReserve(&heap->reservation, heap->reserved_bytes, WINDOW_ALIGN, 0, 0);
     if (result) {
         heap->reservation = 0;
-        return cuda_fail(cuda, result,
-                         "cuMemAddressReserve of %d windows of %zu MiB (a smaller "
-                         "WEFT_GPU_HEAP_SIZE needs fewer addresses)",
-                         boot->local_npes, heap->size >> 20);
+        return gpu_api_fail(driver, result,
+                            "cuMemAddressReserve of %d windows of %zu MiB (a smaller "
+                            "WEFT_GPU_HEAP_SIZE needs fewer addresses)",
+                            boot->local_npes, heap->size >> 20);
     }
     for (int slot = 0; slot < boot->local_npes; slot++)
         heap->windows[slot].base = heap->reservation + (size_t)slot * heap->size;
@@ -458,7 +458,7 @@ static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
 static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
 {
     const struct gpu_device *own = heap->device;
-    const struct cuda *cuda = own->cuda;
+    const struct gpu_api *driver = own->driver;
     window->mapped = true;
     if (memcmp(&window->gpu.uuid, &own->uuid, sizeof own->uuid) == 0) {
         snprintf(window->evidence, sizeof window->evidence, "the same GPU");
@@ -467,10 +467,10 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
     CUdevice device;
     int ordinal, can = 0;
     if (gpu_device_find(own, &window->gpu.uuid, &device, &ordinal)) {
-        CUresult result = cuda->DeviceCanAccessPeer(&can, own->device, device);
+        CUresult result = driver->DeviceCanAccessPeer(&can, own->device, device);
         char error[128] = "";
         if (result)
-            cuda_error_text(cuda, result, error, sizeof error);
+            gpu_api_error_text(driver, result, error, sizeof error);
         window->mapped = !result && can;
         snprintf(window->evidence, sizeof window->evidence, "cuDeviceCanAccessPeer(%s, %s): %s%s",
                  own->bus_id, window->gpu.bus_id,
@@ -562,7 +562,7 @@ void gpu_heap_destroy(struct gpu_heap *heap)
         free(first);
     }
     if (entered && heap->reservation)
-        heap->device->cuda->MemAddressFree(heap->reservation, heap->reserved_bytes);
+        heap->device->driver->MemAddressFree(heap->reservation, heap->reserved_bytes);
     if (entered)
         gpu_leave(heap->device);
     for (int relay = 0; relay < heap->relay_count; relay++)

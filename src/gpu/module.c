@@ -18,14 +18,14 @@ static const char *const kernel_names[GPU_KERNEL_COUNT] = {
 /* Compiles with as many threads as the machine has CPUs: 2.6 s for the kernels of collectives where
  * one thread took 11.9 s (H100, 16 CPUs). Drivers that do not know the option return
  * CUDA_ERROR_INVALID_VALUE. */
-CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module)
+CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule *module)
 {
     int options[] = {CU_JIT_SPLIT_COMPILE};
     void *values[] = {0};
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (cuda->ModuleLoadDataEx)
-        result = cuda->ModuleLoadDataEx(module, ptx, 1, options, values);
-    return result == CUDA_ERROR_INVALID_VALUE ? cuda->ModuleLoadData(module, ptx) : result;
+    if (driver->ModuleLoadDataEx)
+        result = driver->ModuleLoadDataEx(module, ptx, 1, options, values);
+    return result == CUDA_ERROR_INVALID_VALUE ? driver->ModuleLoadData(module, ptx) : result;
 }
 
 const char *gpu_unpack(const char *begin, const char *end, char **unpacked)
@@ -53,7 +53,7 @@ const char *gpu_code_kind(const struct gpu_code *code)
 static CUresult compile_and_tell(const struct gpu_device *device, const char *ptx, CUmodule *module)
 {
     uint64_t begun = clock_now_ns();
-    CUresult result = gpu_compile_ptx(device->cuda, ptx, module);
+    CUresult result = gpu_compile_ptx(device->driver, ptx, module);
     double took = (double)(clock_now_ns() - begun) * 1e-9;
     if (took > 1)
         log_info(LOG_GPU,
@@ -71,7 +71,7 @@ static CUresult load_code(const struct gpu_code *code, const struct gpu_device *
     if (!image)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = code->ptx ? compile_and_tell(device, image, module)
-                                : device->cuda->ModuleLoadData(module, image);
+                                : device->driver->ModuleLoadData(module, image);
     free(unpacked);
     return result;
 }
@@ -80,7 +80,7 @@ static CUresult load_code(const struct gpu_code *code, const struct gpu_device *
  * of its own, does not. */
 static weft_status load_nothing(const struct gpu_device *device, CUmodule *module)
 {
-    if (!device->cuda->ModuleLoadData(module, ""))
+    if (!device->driver->ModuleLoadData(module, ""))
         return WEFT_OK;
     return base_fail(WEFT_ERR_UNSUPPORTED,
                      "this libweft has no GPU kernels: it was built without a compiler for them; "
@@ -99,7 +99,7 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
         if (*found)
             log_debug(LOG_GPU, "cuModuleLoadData of the %s: %s; trying the next code",
                       gpu_code_kind(*found),
-                      cuda_error_text(device->cuda, result, error, sizeof error));
+                      gpu_api_error_text(device->driver, result, error, sizeof error));
         *found = code;
         result = load_code(code, device, module);
         if (!result)
@@ -108,9 +108,9 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
     *module = NULL;
     if (!*found)
         return load_nothing(device, module);
-    return cuda_fail(device->cuda, result,
-                     "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d",
-                     gpu_code_kind(*found), device->major, device->minor);
+    return gpu_api_fail(device->driver, result,
+                        "cuModuleLoadData of Weft's kernels (%s) for compute capability %d.%d",
+                        gpu_code_kind(*found), device->major, device->minor);
 }
 
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
@@ -125,14 +125,14 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
                          device->ordinal, device->name, device->major, device->minor);
     weft_status status = load_image(image, device, module, found);
     for (int i = 0; !status && i < count; i++) {
-        CUresult result = device->cuda->ModuleGetFunction(&functions[i], *module, wanted[i]);
+        CUresult result = device->driver->ModuleGetFunction(&functions[i], *module, wanted[i]);
         if (result)
-            status = cuda_fail(device->cuda, result, "cuModuleGetFunction(%s)", wanted[i]);
-        else if (device->cuda->FuncLoad)
-            device->cuda->FuncLoad(functions[i]); /* see module.h */
+            status = gpu_api_fail(device->driver, result, "cuModuleGetFunction(%s)", wanted[i]);
+        else if (device->driver->FuncLoad)
+            device->driver->FuncLoad(functions[i]); /* see module.h */
     }
     if (status && *module)
-        device->cuda->ModuleUnload(*module);
+        device->driver->ModuleUnload(*module);
     return status;
 }
 
@@ -152,17 +152,17 @@ weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *
 void gpu_module_unload(struct gpu_module *module)
 {
     if (module->module)
-        module->device->cuda->ModuleUnload(module->module);
+        module->device->driver->ModuleUnload(module->module);
     *module = (struct gpu_module){0};
 }
 
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments)
 {
-    const struct cuda *cuda = module->device->cuda;
-    CUresult result = cuda->LaunchKernel(module->functions[kernel], blocks, 1, 1, threads, 1, 1, 0,
-                                         stream, arguments, NULL);
-    return result ? cuda_fail(cuda, result, "cuLaunchKernel of %s on GPU %d", kernel_names[kernel],
-                              module->device->ordinal)
+    const struct gpu_api *driver = module->device->driver;
+    CUresult result = driver->LaunchKernel(module->functions[kernel], blocks, 1, 1, threads, 1, 1,
+                                           0, stream, arguments, NULL);
+    return result ? gpu_api_fail(driver, result, "cuLaunchKernel of %s on GPU %d",
+                                 kernel_names[kernel], module->device->ordinal)
                   : WEFT_OK;
 }

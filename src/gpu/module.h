@@ -52,7 +52,7 @@ extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
 const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
 
 /* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
-CUresult gpu_compile_ptx(const struct cuda *cuda, const char *ptx, CUmodule *module);
+CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule *module);
 
 /* Loads an image and finds its `count` kernels by name. *found: its code; NULL in a
  * build without kernels. On failure nothing is left. The device's context is current. Loads all

@@ -53,30 +53,30 @@ bool gpu_peermem_is_loaded(void)
 weft_status gpu_export_dmabuf(struct gpu *gpu, CUdeviceptr at, size_t bytes, int *fd)
 {
     *fd = -1;
-    if (!gpu->cuda.MemGetHandleForAddressRange)
+    if (!gpu->driver.MemGetHandleForAddressRange)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "this CUDA driver has no cuMemGetHandleForAddressRange; CUDA 11.7 has");
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemGetHandleForAddressRange(fd, at, bytes,
-                                                            CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    CUresult result = gpu->driver.MemGetHandleForAddressRange(
+        fd, at, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemGetHandleForAddressRange of %zu KiB",
-                              bytes >> 10)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemGetHandleForAddressRange of %zu KiB",
+                                 bytes >> 10)
                   : WEFT_OK;
 }
 
 enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu)
 {
     int ordering = 0, options = 0;
-    const struct cuda *cuda = &gpu->cuda;
-    if (!cuda->DeviceGetAttribute(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
-                                  gpu->device.device) &&
+    const struct gpu_api *driver = &gpu->driver;
+    if (!driver->DeviceGetAttribute(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                    gpu->device.device) &&
         ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES)
         return GPU_NIC_WRITES_ORDERED;
-    bool flushes = cuda->FlushGPUDirectRDMAWrites &&
-                   !cuda->DeviceGetAttribute(
+    bool flushes = driver->FlushGPUDirectRDMAWrites &&
+                   !driver->DeviceGetAttribute(
                        &options, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS,
                        gpu->device.device) &&
                    options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
@@ -86,9 +86,9 @@ enum gpu_nic_writes gpu_nic_writes(struct gpu *gpu)
 bool gpu_sees_nic_writes(struct gpu *gpu)
 {
     int ordering = 0;
-    return !gpu->cuda.DeviceGetAttribute(&ordering,
-                                         CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
-                                         gpu->device.device) &&
+    return !gpu->driver.DeviceGetAttribute(&ordering,
+                                           CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                           gpu->device.device) &&
            ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
 }
 
@@ -98,10 +98,10 @@ weft_status gpu_flush_nic_writes(struct gpu *gpu)
     if (status)
         return status;
     CUresult result =
-        gpu->cuda.FlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                           CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+        gpu->driver.FlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                             CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "cuFlushGPUDirectRDMAWrites on GPU %d",
-                              gpu->device.ordinal)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuFlushGPUDirectRDMAWrites on GPU %d",
+                                 gpu->device.ordinal)
                   : WEFT_OK;
 }

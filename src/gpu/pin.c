@@ -13,7 +13,7 @@ enum { FIRST_STEP = 4 << 20 }; /* bytes */
 
 static CUresult pin_block(struct gpu *gpu, char *address, size_t bytes)
 {
-    CUresult result = gpu->cuda.MemHostRegister(
+    CUresult result = gpu->driver.MemHostRegister(
         address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
@@ -35,8 +35,8 @@ static weft_status pin_step(struct gpu *gpu, size_t from, size_t to)
         CUresult result =
             pin_block(gpu, pins->slots + (size_t)slot * pins->stride + from, to - from);
         if (result)
-            return cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB of the host heap",
-                             (to - from) >> 10);
+            return gpu_api_fail(&gpu->driver, result,
+                                "cuMemHostRegister of %zu KiB of the host heap", (to - from) >> 10);
     }
     return WEFT_OK;
 }
@@ -69,11 +69,11 @@ void gpu_pin_heap(struct gpu *gpu, char *slots, size_t stride, size_t size, int 
 void gpu_unpin_heap(struct gpu *gpu)
 {
     for (size_t i = 0; i < gpu->registered.pins.undo_count; i++)
-        gpu->cuda.MemHostUnregister(gpu->registered.pins.undo[i]);
+        gpu->driver.MemHostUnregister(gpu->registered.pins.undo[i]);
     free(gpu->registered.pins.undo);
     gpu->registered.pins = (struct gpu_pins){0};
     if (gpu->registered_box)
-        gpu->cuda.MemHostUnregister(gpu->registered_box);
+        gpu->driver.MemHostUnregister(gpu->registered_box);
     gpu->registered_box = NULL;
 }
 
@@ -96,16 +96,16 @@ weft_status gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostRegister(
+    CUresult result = gpu->driver.MemHostRegister(
         address, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (!result)
         status = record_range(gpu, address);
     if (status)
-        gpu->cuda.MemHostUnregister(address);
+        gpu->driver.MemHostUnregister(address);
     gpu_leave(&gpu->device);
     /* PEs that are threads share mappings: another PE pinned it first and will unpin it. */
     return result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-               ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu KiB", bytes >> 10)
+               ? gpu_api_fail(&gpu->driver, result, "cuMemHostRegister of %zu KiB", bytes >> 10)
                : status;
 }
 
@@ -114,9 +114,9 @@ weft_status gpu_device_pointer(struct gpu *gpu, void *address, CUdeviceptr *poin
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostGetDevicePointer(pointer, address, 0);
+    CUresult result = gpu->driver.MemHostGetDevicePointer(pointer, address, 0);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer of %p", address)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemHostGetDevicePointer of %p", address)
                   : WEFT_OK;
 }
 
@@ -137,18 +137,19 @@ weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdev
         return status;
     *kind = GPU_REGISTER_DEVICE;
     CUresult result =
-        gpu->cuda.MemHostRegister(address, bytes, flags | CU_MEMHOSTREGISTER_IOMEMORY);
+        gpu->driver.MemHostRegister(address, bytes, flags | CU_MEMHOSTREGISTER_IOMEMORY);
     if (result && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         *kind = GPU_REGISTER_MEMORY;
-        result = gpu->cuda.MemHostRegister(address, bytes, flags);
+        result = gpu->driver.MemHostRegister(address, bytes, flags);
     }
     if (!result)
         status = record_range(gpu, address);
     /* Queues may share a register, so it may already be registered. */
     if (!result || result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        result = gpu->cuda.MemHostGetDevicePointer(pointer, address, 0);
+        result = gpu->driver.MemHostGetDevicePointer(pointer, address, 0);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of a register at %p", address)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemHostRegister of a register at %p",
+                                 address)
                   : status;
 }
 
@@ -161,7 +162,7 @@ void gpu_unpin_range(struct gpu *gpu, const void *base, size_t bytes)
     for (size_t i = 0; i < gpu->registered.range_count; i++) {
         void *address = gpu->registered.ranges[i];
         if ((uintptr_t)address - (uintptr_t)base < bytes)
-            gpu->cuda.MemHostUnregister(address);
+            gpu->driver.MemHostUnregister(address);
         else
             gpu->registered.ranges[kept++] = address;
     }
@@ -193,16 +194,16 @@ weft_status gpu_attach_box(struct gpu *gpu, void *box, size_t bytes,
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostRegister(
+    CUresult result = gpu->driver.MemHostRegister(
         box, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     CUdeviceptr address = 0;
     if (!result) {
         gpu->registered_box = box;
-        result = gpu->cuda.MemHostGetDevicePointer(&address, device_box, 0);
+        result = gpu->driver.MemHostGetDevicePointer(&address, device_box, 0);
     }
     gpu_leave(&gpu->device);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "pinning the black box (%zu bytes)", bytes);
+        return gpu_api_fail(&gpu->driver, result, "pinning the black box (%zu bytes)", bytes);
     gpu->reporting.box = (struct weft_dev_box *)(uintptr_t)address;
     gpu->reporting.limit_ns = gpu->wait_limit_ns;
     return WEFT_OK;

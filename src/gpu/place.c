@@ -32,7 +32,7 @@ enum gpu_place gpu_place_of(struct gpu *gpu, const void *pointer)
         return place;
     unsigned type = 0;
     /* The driver refuses an address that is unknown to it. */
-    if (gpu->cuda.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
+    if (gpu->driver.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))
         return GPU_PLACE_PLAIN;
     return type == CU_MEMORYTYPE_DEVICE ? GPU_PLACE_DEVICE : GPU_PLACE_PINNED;
 }

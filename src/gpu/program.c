@@ -23,7 +23,7 @@ struct weft_loaded {
     struct weft_loaded *next;
 };
 
-static struct cuda driver;
+static struct gpu_api driver;
 static bool opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* lists of images, contexts, home */
@@ -32,7 +32,7 @@ static int home; /* device whose primary context threads without a context get *
 
 static void open_driver(void)
 {
-    opened = cuda_open(&driver) == WEFT_OK;
+    opened = gpu_api_open(&driver) == WEFT_OK;
     if (!opened)
         log_debug(LOG_GPU, "kernels of the program cannot run on a GPU: %s", base_last_error());
 }
@@ -47,7 +47,7 @@ const char *program_error_text(int error)
 {
     if (!is_open())
         return "the CUDA driver could not be loaded";
-    return cuda_error_text(&driver, error, base_thread_text(BASE_TEXT_DRIVER), BASE_TEXT_BYTES);
+    return gpu_api_error_text(&driver, error, base_thread_text(BASE_TEXT_DRIVER), BASE_TEXT_BYTES);
 }
 
 int program_devices(void)
@@ -117,7 +117,7 @@ static CUresult load_image_here(struct weft_image *image, CUcontext context,
     if (error) {
         char text[160];
         log_error(LOG_GPU, "the kernels of %s cannot be loaded: %s", image->source,
-                  cuda_error_text(&driver, error, text, sizeof text));
+                  gpu_api_error_text(&driver, error, text, sizeof text));
         free(loaded);
         return error;
     }

@@ -23,11 +23,12 @@ static weft_status fail_not_vmm(const struct gpu_heap *heap, CUresult result, co
 static weft_status check_properties(const struct gpu_heap *heap, const struct gpu_own_memory *own,
                                     const void *address)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     CUmemAllocationProp properties = {0};
-    CUresult result = cuda->MemGetAllocationPropertiesFromHandle(&properties, own->handle);
+    CUresult result = driver->MemGetAllocationPropertiesFromHandle(&properties, own->handle);
     if (result)
-        return cuda_fail(cuda, result, "cuMemGetAllocationPropertiesFromHandle of %p", address);
+        return gpu_api_fail(driver, result, "cuMemGetAllocationPropertiesFromHandle of %p",
+                            address);
     if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         properties.location.id != heap->device->device)
         return base_fail(WEFT_ERR_UNSUPPORTED,
@@ -46,14 +47,15 @@ static weft_status check_properties(const struct gpu_heap *heap, const struct gp
 static weft_status check_range(const struct gpu_heap *heap, struct gpu_own_memory *own,
                                const void *address, size_t bytes)
 {
-    const struct cuda *cuda = heap->device->cuda;
+    const struct gpu_api *driver = heap->device->driver;
     CUdeviceptr start = 0;
     CUdeviceptr at = (uintptr_t)address;
-    CUresult result = cuda->PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+    CUresult result =
+        driver->PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
     if (!result)
-        result = cuda->PointerGetAttribute(&own->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+        result = driver->PointerGetAttribute(&own->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
     if (result)
-        return cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address);
+        return gpu_api_fail(driver, result, "cuPointerGetAttribute of %p", address);
     own->lead = at - start;
     if (bytes <= own->bytes - own->lead)
         return WEFT_OK;
@@ -70,7 +72,7 @@ weft_status gpu_inspect_memory(const struct gpu_heap *heap, const void *address,
     if ((uintptr_t)address - heap->reservation < heap->reserved_bytes)
         return base_fail(WEFT_ERR_ADDRESS, "%p is symmetric already", address);
     CUresult result =
-        heap->device->cuda->MemRetainAllocationHandle(&own->handle, (void *)(uintptr_t)address);
+        heap->device->driver->MemRetainAllocationHandle(&own->handle, (void *)(uintptr_t)address);
     if (result) {
         own->handle = 0;
         return fail_not_vmm(heap, result, address);
@@ -86,7 +88,7 @@ weft_status gpu_inspect_memory(const struct gpu_heap *heap, const void *address,
 void gpu_release_memory(const struct gpu_heap *heap, struct gpu_own_memory *own)
 {
     if (own->handle)
-        heap->device->cuda->MemRelease(own->handle);
+        heap->device->driver->MemRelease(own->handle);
     own->handle = 0;
 }
 

@@ -50,8 +50,8 @@ weft_status gpu_wait_check(struct gpu *gpu, struct gpu_wait *wait, const char *w
 
 static weft_status fail_query(struct gpu *gpu, CUresult result, const char *what)
 {
-    return cuda_fail(&gpu->cuda, result, "cuStreamQuery on GPU %d, waiting for %s",
-                     gpu->device.ordinal, what);
+    return gpu_api_fail(&gpu->driver, result, "cuStreamQuery on GPU %d, waiting for %s",
+                        gpu->device.ordinal, what);
 }
 
 /* An error may concern one query only, while work still runs that uses memory that the caller will
@@ -64,7 +64,7 @@ weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
     CUresult failed = CUDA_SUCCESS;
     weft_status status = WEFT_OK;
     for (unsigned queries = 1; !status; queries++) {
-        CUresult result = gpu->cuda.StreamQuery(stream);
+        CUresult result = gpu->driver.StreamQuery(stream);
         if (result == CUDA_SUCCESS || (failed && result != CUDA_ERROR_NOT_READY))
             return failed ? fail_query(gpu, failed, what) : WEFT_OK;
         if (result != CUDA_ERROR_NOT_READY)
@@ -87,9 +87,9 @@ weft_status stream_await_answer(struct gpu *gpu, struct gpu_stream *internal)
         if (polls % POLLS_PER_CHECK)
             continue;
         /* A failed kernel never answers, so the stream is queried. */
-        CUresult result = gpu->cuda.StreamQuery(internal->stream);
+        CUresult result = gpu->driver.StreamQuery(internal->stream);
         if (result && result != CUDA_ERROR_NOT_READY)
-            return cuda_fail(&gpu->cuda, result, "a kernel on GPU %d", gpu->device.ordinal);
+            return gpu_api_fail(&gpu->driver, result, "a kernel on GPU %d", gpu->device.ordinal);
         status = gpu_wait_check(gpu, &wait, "an operation by one of its kernels");
     }
     return status;

@@ -105,15 +105,16 @@ static weft_status cuda_shared_make(struct device_view *view, size_t bytes, void
     if (status)
         return status;
     CUresult result =
-        gpu->cuda.MemHostAlloc(host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+        gpu->driver.MemHostAlloc(host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (!result) {
         cuda->shared = *host;
         memset(*host, 0, bytes);
-        result = gpu->cuda.MemHostGetDevicePointer(&address, *host, 0);
+        result = gpu->driver.MemHostGetDevicePointer(&address, *host, 0);
     }
     gpu_leave(&gpu->device);
     *seen = address;
-    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes of pinned memory for the proxy", bytes)
+    return result ? gpu_api_fail(&gpu->driver, result, "%zu bytes of pinned memory for the proxy",
+                                 bytes)
                   : WEFT_OK;
 }
 
@@ -170,13 +171,13 @@ static weft_status cuda_module_symbol(struct device_view *view, void *module, co
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.ModuleGetGlobal(&found, bytes, module, name);
+    CUresult result = gpu->driver.ModuleGetGlobal(&found, bytes, module, name);
     gpu_leave(&gpu->device);
     *address = found;
-    return result ? cuda_fail(&gpu->cuda, result,
-                              "cuModuleGetGlobal(%s): a module that uses no device operation of "
-                              "Weft has no state, and needs none",
-                              name)
+    return result ? gpu_api_fail(&gpu->driver, result,
+                                 "cuModuleGetGlobal(%s): a module that uses no device operation of "
+                                 "Weft has no state, and needs none",
+                                 name)
                   : WEFT_OK;
 }
 
@@ -193,7 +194,7 @@ static void cuda_view_close(struct device_view *view)
     for (size_t i = 0; i < cuda->table_count; i++)
         gpu_free(cuda->gpu, (uintptr_t)cuda->tables[i]);
     if (cuda->shared && gpu_enter(&cuda->gpu->device) == WEFT_OK) {
-        cuda->gpu->cuda.MemFreeHost(cuda->shared);
+        cuda->gpu->driver.MemFreeHost(cuda->shared);
         gpu_leave(&cuda->gpu->device);
     }
     free(cuda->tables);

@@ -10,7 +10,7 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "box/choices.h"
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "memory/global_data.h"
 
 #include <errno.h>
@@ -464,7 +464,7 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     job->thread = attr->thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr->thread;
     job->threads_are_pes = attr->group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
-    job->program_context = cuda_current_if_loaded();
+    job->program_context = gpu_api_current_if_loaded();
     set_wait_times(job);
     return job;
 }

@@ -119,16 +119,16 @@ WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *fu
 
 static weft_status get_module(const struct gpu *gpu, CUlibrary library, CUmodule *module)
 {
-    if (!gpu->cuda.LibraryGetModule)
+    if (!gpu->driver.LibraryGetModule)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "the CUDA driver has no cuLibraryGetModule (it came with CUDA 12.0); load "
                          "the module and call nvshmemx_cumodule_init()");
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.LibraryGetModule(module, library);
+    CUresult result = gpu->driver.LibraryGetModule(module, library);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "cuLibraryGetModule") : WEFT_OK;
+    return result ? gpu_api_fail(&gpu->driver, result, "cuLibraryGetModule") : WEFT_OK;
 }
 
 WEFT_EXPORT weft_status weft_nvshmem_library(void *library)

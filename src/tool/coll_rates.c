@@ -3,7 +3,7 @@
 #include "tool/coll_rates.h"
 
 #include "base/config.h"
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "gpu/coll/kernels.h"
 #include "ops/coll/kernel.h"
 
@@ -16,16 +16,16 @@
 /* The GPUs of this machine; false when the driver or its GPUs are unknown. */
 static bool machine_here(struct coll_machine *machine)
 {
-    struct cuda cuda;
+    struct gpu_api driver;
     CUdevice device;
     *machine = (struct coll_machine){.gpus = 0};
-    if (cuda_open(&cuda))
+    if (gpu_api_open(&driver))
         return false;
-    machine->driver = cuda.driver_version;
-    bool known = !cuda.DeviceGetCount(&machine->gpus) && machine->gpus > 0 &&
-                 !cuda.DeviceGet(&device, 0) &&
-                 !cuda.DeviceGetName(machine->gpu, (int)sizeof machine->gpu, device);
-    cuda_close(&cuda);
+    machine->driver = driver.driver_version;
+    bool known = !driver.DeviceGetCount(&machine->gpus) && machine->gpus > 0 &&
+                 !driver.DeviceGet(&device, 0) &&
+                 !driver.DeviceGetName(machine->gpu, (int)sizeof machine->gpu, device);
+    gpu_api_close(&driver);
     return known;
 }
 

@@ -19,8 +19,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "driver/cuda.h"
 #include "driver/cufile.h"
+#include "driver/gpu_api.h"
 
 static const char *words(struct cufile_error error)
 {
@@ -121,19 +121,20 @@ const char *tool_cufile_mode(void)
 
 /* Allocates GPU memory as programs that use cuFile do: cuMemAlloc in the current primary context.
  */
-static void *allocate(const struct cuda **driver, size_t bytes, char *why, size_t why_bytes)
+static void *allocate(const struct gpu_api **result, size_t bytes, char *why, size_t why_bytes)
 {
-    static struct cuda cuda;
+    static struct gpu_api driver;
     static bool ready;
     CUdevice device;
     CUcontext context;
     CUdeviceptr memory = 0;
     if (!ready)
-        ready =
-            cuda_open(&cuda) == WEFT_OK && cuda.Init(0) == 0 && cuda.DeviceGet(&device, 0) == 0 &&
-            cuda.DevicePrimaryCtxRetain(&context, device) == 0 && cuda.CtxPushCurrent(context) == 0;
-    *driver = &cuda;
-    if (ready && cuda.MemAlloc(&memory, bytes) == 0)
+        ready = gpu_api_open(&driver) == WEFT_OK && driver.Init(0) == 0 &&
+                driver.DeviceGet(&device, 0) == 0 &&
+                driver.DevicePrimaryCtxRetain(&context, device) == 0 &&
+                driver.CtxPushCurrent(context) == 0;
+    *result = &driver;
+    if (ready && driver.MemAlloc(&memory, bytes) == 0)
         return (void *)(uintptr_t)memory;
     snprintf(why, why_bytes, "%zu bytes of GPU memory for cuFile cannot be allocated", bytes);
     return NULL;
@@ -224,9 +225,9 @@ static bool register_file(const struct cufile *c, const struct tool_cufile_move 
 static double move_file(const struct cufile *c, const struct tool_cufile_move *point, char *why,
                         size_t why_bytes)
 {
-    const struct cuda *cuda;
+    const struct gpu_api *driver;
     double gbps = -1;
-    void *memory = allocate(&cuda, point->window, why, why_bytes);
+    void *memory = allocate(&driver, point->window, why, why_bytes);
     if (!memory)
         return -1;
     if (register_file(c, point, why, why_bytes)) {
@@ -236,7 +237,7 @@ static double move_file(const struct cufile *c, const struct tool_cufile_move *p
         else
             snprintf(why, why_bytes, "cuFileRead or cuFileWrite failed: %s", strerror(errno));
     }
-    cuda->MemFree((CUdeviceptr)(uintptr_t)memory);
+    driver->MemFree((CUdeviceptr)(uintptr_t)memory);
     return gbps;
 }
 

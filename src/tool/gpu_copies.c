@@ -21,7 +21,7 @@ weft_status driver_copies_begin(weft_job *job)
 {
     struct gpu *gpu;
     weft_status status = gpu_of(job, &gpu);
-    if (!status && (!gpu->cuda.MemcpyHtoD || !gpu->cuda.MemcpyDtoH))
+    if (!status && (!gpu->driver.MemcpyHtoD || !gpu->driver.MemcpyDtoH))
         status = base_fail(WEFT_ERR_UNSUPPORTED, "the driver has no cuMemcpyHtoD");
     return status ? status : gpu_enter(&gpu->device);
 }
@@ -30,17 +30,18 @@ weft_status driver_copies_begin(weft_job *job)
  * driver API, "API synchronization behavior"), so this waits for it. */
 void driver_copies_end(weft_job *job)
 {
-    while (job->gpu->cuda.StreamQuery(NULL) == CUDA_ERROR_NOT_READY)
+    while (job->gpu->driver.StreamQuery(NULL) == CUDA_ERROR_NOT_READY)
         sched_yield();
     gpu_leave(&job->gpu->device);
 }
 
 weft_status driver_copy(weft_job *job, void *dst, const void *src, size_t bytes, bool in)
 {
-    const struct cuda *cuda = &job->gpu->cuda;
-    CUresult result = in ? cuda->MemcpyHtoD((uintptr_t)dst, src, bytes)
-                         : cuda->MemcpyDtoH(dst, (uintptr_t)src, bytes);
-    return result ? cuda_fail(cuda, result, "a copy of %zu bytes by the driver", bytes) : WEFT_OK;
+    const struct gpu_api *driver = &job->gpu->driver;
+    CUresult result = in ? driver->MemcpyHtoD((uintptr_t)dst, src, bytes)
+                         : driver->MemcpyDtoH(dst, (uintptr_t)src, bytes);
+    return result ? gpu_api_fail(driver, result, "a copy of %zu bytes by the driver", bytes)
+                  : WEFT_OK;
 }
 
 /* ---------------------------------------------------------------------------------------- flags */
@@ -61,7 +62,7 @@ static weft_status echo(struct gpu *gpu, struct echo_memory *room, uint64_t *fla
         return base_fail(WEFT_ERR_ADDRESS, "the flag is not in the GPU heap");
     uint64_t none = 0, limit_ns = 2000000000;
     CUdeviceptr own = (uintptr_t)flag, peer = 0, report = 0;
-    if (gpu->cuda.MemHostGetDevicePointer(&report, room, 0))
+    if (gpu->driver.MemHostGetDevicePointer(&report, room, 0))
         return base_fail(WEFT_ERR_SYSTEM, "kernels cannot access the pinned memory");
     peer = report + offsetof(struct echo_memory, answer);
     void *arguments[] = {&own, &peer, &none, &none, &rounds, &limit_ns, &report};
@@ -91,14 +92,14 @@ weft_status flag_echo(weft_job *job, uint64_t *flag, uint64_t rounds, double *ns
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostAlloc((void **)&room, sizeof *room,
-                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    CUresult result = gpu->driver.MemHostAlloc(
+        (void **)&room, sizeof *room, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (result) {
-        status = cuda_fail(&gpu->cuda, result, "cuMemHostAlloc");
+        status = gpu_api_fail(&gpu->driver, result, "cuMemHostAlloc");
     } else {
         memset(room, 0, sizeof *room);
         status = echo(gpu, room, flag, rounds, ns);
-        gpu->cuda.MemFreeHost(room);
+        gpu->driver.MemFreeHost(room);
     }
     gpu_leave(&gpu->device);
     return status;
@@ -112,8 +113,9 @@ static weft_status make_pair(struct gpu *gpu, bool plain, size_t bytes, struct g
     *extra = (struct gpu_map_extra){.bytes = bytes};
     if (!plain)
         return gpu_map_extra_make(gpu, bytes, extra);
-    CUresult result = gpu->cuda.MemAlloc(&extra->at, bytes);
-    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes to measure with", bytes) : WEFT_OK;
+    CUresult result = gpu->driver.MemAlloc(&extra->at, bytes);
+    return result ? gpu_api_fail(&gpu->driver, result, "%zu bytes to measure with", bytes)
+                  : WEFT_OK;
 }
 
 weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint64_t rounds,
@@ -148,7 +150,7 @@ weft_status map_windows(weft_job *job, enum map_window kind, size_t bytes, uint6
         *ns = (double)(clock_now_ns() - start);
         gpu_map_own_forget(map, at, bytes);
         if (plain)
-            gpu->cuda.MemFree(extra.at);
+            gpu->driver.MemFree(extra.at);
         else
             gpu_map_extra_free(gpu, &extra);
     }

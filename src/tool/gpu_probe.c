@@ -54,7 +54,7 @@ struct probe_pinned {
 };
 
 struct probe_gpus {
-    struct cuda cuda;
+    struct gpu_api driver;
     struct probe_gpu gpus[PROBE_GPUS_MOST];
     int n;
     void *pinned_memory;
@@ -66,17 +66,18 @@ struct probe_gpus {
 
 /* --- one GPU ---------------------------------------------------------------------------------- */
 
-static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu *gpu, char *ordinal,
-                                size_t bytes)
+static weft_status find_ordinal(const struct gpu_api *driver, const struct probe_gpu *gpu,
+                                char *ordinal, size_t bytes)
 {
     int visible = 0;
-    CUresult result = cuda->DeviceGetCount(&visible);
+    CUresult result = driver->DeviceGetCount(&visible);
     if (result)
-        return cuda_fail(cuda, result, "cuDeviceGetCount");
+        return gpu_api_fail(driver, result, "cuDeviceGetCount");
     for (int i = 0; gpu->address && i < visible; i++) {
         CUdevice device;
         char address[32] = "";
-        if (cuda->DeviceGet(&device, i) || cuda->DeviceGetPCIBusId(address, sizeof address, device))
+        if (driver->DeviceGet(&device, i) ||
+            driver->DeviceGetPCIBusId(address, sizeof address, device))
             continue;
         if (strcasecmp(address, gpu->address) == 0) {
             snprintf(ordinal, bytes, "%d", i);
@@ -91,11 +92,11 @@ static weft_status find_ordinal(const struct cuda *cuda, const struct probe_gpu 
 /* Allocates two buffers; together they use at most a quarter of the free memory. */
 static weft_status make_buffers(struct probe_gpu *gpu)
 {
-    const struct cuda *cuda = gpu->device.cuda;
+    const struct gpu_api *driver = gpu->device.driver;
     size_t free_bytes = 0, total = 0;
-    CUresult result = cuda->MemGetInfo(&free_bytes, &total);
+    CUresult result = driver->MemGetInfo(&free_bytes, &total);
     if (result)
-        return cuda_fail(cuda, result, "cuMemGetInfo on %s", gpu->address);
+        return gpu_api_fail(driver, result, "cuMemGetInfo on %s", gpu->address);
     for (gpu->bytes = FULL_BYTES; gpu->bytes > free_bytes / 8;)
         gpu->bytes /= 2;
     if (gpu->bytes < WARM_BYTES)
@@ -103,34 +104,34 @@ static weft_status make_buffers(struct probe_gpu *gpu)
                          "%zu MiB of GPU memory are free at %s: too little to "
                          "measure",
                          free_bytes >> 20, gpu->address);
-    result = cuda->MemAlloc(&gpu->out, gpu->bytes);
+    result = driver->MemAlloc(&gpu->out, gpu->bytes);
     if (!result)
-        result = cuda->MemAlloc(&gpu->in, gpu->bytes);
+        result = driver->MemAlloc(&gpu->in, gpu->bytes);
     if (!result)
-        result = cuda->MemAlloc(&gpu->area, sizeof(struct prove_area) + FLAG_BYTES);
-    return result ? cuda_fail(cuda, result, "cuMemAlloc of %zu MiB on %s", gpu->bytes >> 20,
-                              gpu->address)
+        result = driver->MemAlloc(&gpu->area, sizeof(struct prove_area) + FLAG_BYTES);
+    return result ? gpu_api_fail(driver, result, "cuMemAlloc of %zu MiB on %s", gpu->bytes >> 20,
+                                 gpu->address)
                   : WEFT_OK;
 }
 
 static weft_status make_stream(struct probe_gpu *gpu)
 {
-    const struct cuda *cuda = gpu->device.cuda;
-    CUresult result = cuda->StreamCreate(&gpu->stream, CU_STREAM_NON_BLOCKING);
+    const struct gpu_api *driver = gpu->device.driver;
+    CUresult result = driver->StreamCreate(&gpu->stream, CU_STREAM_NON_BLOCKING);
     if (result)
-        return cuda_fail(cuda, result, "cuStreamCreate on %s", gpu->address);
-    result = cuda->EventCreate(&gpu->begun, 0);
+        return gpu_api_fail(driver, result, "cuStreamCreate on %s", gpu->address);
+    result = driver->EventCreate(&gpu->begun, 0);
     if (!result)
-        result = cuda->EventCreate(&gpu->ended, 0);
-    return result ? cuda_fail(cuda, result, "cuEventCreate on %s", gpu->address) : WEFT_OK;
+        result = driver->EventCreate(&gpu->ended, 0);
+    return result ? gpu_api_fail(driver, result, "cuEventCreate on %s", gpu->address) : WEFT_OK;
 }
 
 static weft_status open_probed_gpu(struct probe_gpus *gpus, struct probe_gpu *gpu)
 {
     char ordinal[16];
-    weft_status status = find_ordinal(&gpus->cuda, gpu, ordinal, sizeof ordinal);
+    weft_status status = find_ordinal(&gpus->driver, gpu, ordinal, sizeof ordinal);
     if (!status)
-        status = gpu_device_open(&gpu->device, &gpus->cuda, NULL, ordinal, 0);
+        status = gpu_device_open(&gpu->device, &gpus->driver, NULL, ordinal, 0);
     if (!status)
         status = gpu_enter(&gpu->device);
     if (status)
@@ -144,19 +145,19 @@ static weft_status open_probed_gpu(struct probe_gpus *gpus, struct probe_gpu *gp
 
 static void close_probed_gpu(struct probe_gpu *gpu)
 {
-    const struct cuda *cuda = gpu->device.cuda;
+    const struct gpu_api *driver = gpu->device.driver;
     if (!gpu->device.context || gpu_enter(&gpu->device))
         return;
     CUdeviceptr memory[] = {gpu->out, gpu->in, gpu->area};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         if (memory[i])
-            cuda->MemFree(memory[i]);
+            driver->MemFree(memory[i]);
     if (gpu->begun)
-        cuda->EventDestroy(gpu->begun);
+        driver->EventDestroy(gpu->begun);
     if (gpu->ended)
-        cuda->EventDestroy(gpu->ended);
+        driver->EventDestroy(gpu->ended);
     if (gpu->stream)
-        cuda->StreamDestroy(gpu->stream);
+        driver->StreamDestroy(gpu->stream);
     gpu_module_unload(&gpu->module);
     gpu_leave(&gpu->device);
     gpu_device_close(&gpu->device);
@@ -198,9 +199,9 @@ static struct {
 /* The driver stays loaded, and initialized, until the process ends. */
 static void *start_driver(void *unused)
 {
-    static struct cuda cuda;
+    static struct gpu_api driver;
     (void)unused;
-    cuda_open(&cuda); /* the next one to open it reports a failure */
+    gpu_api_open(&driver); /* the next one to open it reports a failure */
     return NULL;
 }
 
@@ -224,7 +225,7 @@ weft_status probe_gpus_open(struct probe_gpus **result, const char *const *addre
     struct probe_gpus *gpus = calloc(1, sizeof *gpus);
     if (!gpus)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory to measure with");
-    weft_status status = cuda_open(&gpus->cuda);
+    weft_status status = gpu_api_open(&gpus->driver);
     if (status) {
         free(gpus);
         return status;
@@ -259,16 +260,16 @@ void probe_gpus_close(struct probe_gpus *gpus)
     for (int i = 0; i < gpus->n; i++) {
         if (gpus->gpus[i].device.context && gpu_enter(&gpus->gpus[i].device) == WEFT_OK) {
             if (gpus->pinned_memory)
-                gpus->cuda.MemFreeHost(gpus->pinned_memory);
+                gpus->driver.MemFreeHost(gpus->pinned_memory);
             if (gpus->host)
-                gpus->cuda.MemFreeHost(gpus->host);
+                gpus->driver.MemFreeHost(gpus->host);
             gpus->pinned_memory = gpus->host = NULL;
             gpu_leave(&gpus->gpus[i].device);
         }
     }
     for (int i = 0; i < gpus->n; i++)
         close_probed_gpu(&gpus->gpus[i]);
-    cuda_close(&gpus->cuda);
+    gpu_api_close(&gpus->driver);
     free(gpus);
 }
 
@@ -280,19 +281,19 @@ static weft_status make_pinned(struct probe_gpus *gpus, void **memory, CUdevicep
     if (*device)
         return WEFT_OK;
     void *made = *memory;
-    CUresult result = made ? CUDA_SUCCESS : gpus->cuda.MemHostAlloc(&made, bytes, flags);
+    CUresult result = made ? CUDA_SUCCESS : gpus->driver.MemHostAlloc(&made, bytes, flags);
     if (result)
-        return cuda_fail(&gpus->cuda, result, "cuMemHostAlloc of %zu bytes", bytes);
+        return gpu_api_fail(&gpus->driver, result, "cuMemHostAlloc of %zu bytes", bytes);
     *memory = made;
-    result = gpus->cuda.MemHostGetDevicePointer(device, made, 0);
-    return result ? cuda_fail(&gpus->cuda, result, "cuMemHostGetDevicePointer") : WEFT_OK;
+    result = gpus->driver.MemHostGetDevicePointer(device, made, 0);
+    return result ? gpu_api_fail(&gpus->driver, result, "cuMemHostGetDevicePointer") : WEFT_OK;
 }
 
 /* Pins at least `bytes` for the copies of a GPU and the host. */
 static weft_status pin_host(struct probe_gpus *gpus, size_t bytes)
 {
     if (gpus->host && gpus->host_bytes < bytes) {
-        gpus->cuda.MemFreeHost(gpus->host);
+        gpus->driver.MemFreeHost(gpus->host);
         gpus->host = NULL;
         gpus->host_device = 0;
     }
@@ -306,34 +307,35 @@ static weft_status pin_host(struct probe_gpus *gpus, size_t bytes)
 /* Puts a copy on the stream of `gpu`, between two events. */
 static weft_status start_copy(struct probe_gpu *gpu, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    const struct cuda *cuda = gpu->device.cuda;
+    const struct gpu_api *driver = gpu->device.driver;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = cuda->EventRecord(gpu->begun, gpu->stream);
+    CUresult result = driver->EventRecord(gpu->begun, gpu->stream);
     if (!result)
-        result = cuda->MemcpyAsync(to, from, bytes, gpu->stream);
+        result = driver->MemcpyAsync(to, from, bytes, gpu->stream);
     if (!result)
-        result = cuda->EventRecord(gpu->ended, gpu->stream);
+        result = driver->EventRecord(gpu->ended, gpu->stream);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(cuda, result, "cuMemcpyAsync of %zu MiB by %s", bytes >> 20,
-                              gpu->address)
+    return result ? gpu_api_fail(driver, result, "cuMemcpyAsync of %zu MiB by %s", bytes >> 20,
+                                 gpu->address)
                   : WEFT_OK;
 }
 
 static weft_status finish_copy(struct probe_gpu *gpu, double *ms)
 {
-    const struct cuda *cuda = gpu->device.cuda;
+    const struct gpu_api *driver = gpu->device.driver;
     float elapsed = 0;
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = cuda->StreamSynchronize(gpu->stream);
+    CUresult result = driver->StreamSynchronize(gpu->stream);
     if (!result)
-        result = cuda->EventElapsedTime(&elapsed, gpu->begun, gpu->ended);
+        result = driver->EventElapsedTime(&elapsed, gpu->begun, gpu->ended);
     gpu_leave(&gpu->device);
     *ms = (double)elapsed;
-    return result ? cuda_fail(cuda, result, "waiting for a copy by %s", gpu->address) : WEFT_OK;
+    return result ? gpu_api_fail(driver, result, "waiting for a copy by %s", gpu->address)
+                  : WEFT_OK;
 }
 
 static double median(double *values)
@@ -431,7 +433,7 @@ weft_status probe_gpus_host(struct probe_gpus *gpus, int index, bool brief, stru
         status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    map_probe(gpu->device.cuda, gpu->device.device, gpu->device.bus_id, &host->mapping,
+    map_probe(gpu->device.driver, gpu->device.device, gpu->device.bus_id, &host->mapping,
               host->evidence, sizeof host->evidence);
     status = pin_host(gpus, brief ? BRIEF_HOST_BYTES : FULL_HOST_BYTES);
     gpu_leave(&gpu->device);
@@ -451,9 +453,10 @@ static weft_status wait_for(struct probe_gpu *gpu, const char *what)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->device.cuda->StreamSynchronize(gpu->stream);
+    CUresult result = gpu->device.driver->StreamSynchronize(gpu->stream);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(gpu->device.cuda, result, "%s on %s", what, gpu->address) : WEFT_OK;
+    return result ? gpu_api_fail(gpu->device.driver, result, "%s on %s", what, gpu->address)
+                  : WEFT_OK;
 }
 
 static weft_status clear_area(struct probe_gpu *gpu)
@@ -461,12 +464,12 @@ static weft_status clear_area(struct probe_gpu *gpu)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->device.cuda->MemsetD8Async(
+    CUresult result = gpu->device.driver->MemsetD8Async(
         gpu->area, 0, sizeof(struct prove_area) + FLAG_BYTES, gpu->stream);
     if (!result)
-        result = gpu->device.cuda->StreamSynchronize(gpu->stream);
+        result = gpu->device.driver->StreamSynchronize(gpu->stream);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(gpu->device.cuda, result, "cuMemsetD8Async on %s", gpu->address)
+    return result ? gpu_api_fail(gpu->device.driver, result, "cuMemsetD8Async on %s", gpu->address)
                   : WEFT_OK;
 }
 
@@ -553,7 +556,7 @@ static void set_pair_result(struct probe_gpus *gpus, struct probe_gpu *const *en
     else
         snprintf(pair->evidence, sizeof pair->evidence, "%s saw: %s", names[who], seen);
     (good ? proof_cache_add : proof_cache_remove)(&ends[0]->device.uuid, &ends[1]->device.uuid,
-                                                  gpus->cuda.driver_version);
+                                                  gpus->driver.driver_version);
 }
 
 static weft_status test_access(struct probe_gpus *gpus, struct probe_gpu *const *ends,
@@ -599,7 +602,7 @@ static CUresult enable_access(struct probe_gpu *from, struct probe_gpu *to)
 {
     if (gpu_enter(&from->device))
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult result = from->device.cuda->CtxEnablePeerAccess(to->device.context, 0);
+    CUresult result = from->device.driver->CtxEnablePeerAccess(to->device.context, 0);
     gpu_leave(&from->device);
     return result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : result;
 }
@@ -608,7 +611,7 @@ static void disable_access(struct probe_gpu *from, struct probe_gpu *to)
 {
     if (gpu_enter(&from->device))
         return;
-    from->device.cuda->CtxDisablePeerAccess(to->device.context);
+    from->device.driver->CtxDisablePeerAccess(to->device.context);
     gpu_leave(&from->device);
 }
 
@@ -617,17 +620,17 @@ static void disable_access(struct probe_gpu *from, struct probe_gpu *to)
 static bool open_access(struct probe_gpu *const *ends, const char *const *names,
                         struct probe_pair *pair)
 {
-    const struct cuda *cuda = ends[0]->device.cuda;
+    const struct gpu_api *driver = ends[0]->device.driver;
     char error[160];
     for (int i = 0; i < 2; i++) {
         int can = 0;
         CUresult result =
-            cuda->DeviceCanAccessPeer(&can, ends[i]->device.device, ends[!i]->device.device);
+            driver->DeviceCanAccessPeer(&can, ends[i]->device.device, ends[!i]->device.device);
         if (result || !can) {
             pair->proof = FOUND_NOT_OFFERED;
             snprintf(pair->evidence, sizeof pair->evidence, "cuDeviceCanAccessPeer(%s, %s): %s",
                      names[i], names[!i],
-                     result ? cuda_error_text(cuda, result, error, sizeof error) : "no");
+                     result ? gpu_api_error_text(driver, result, error, sizeof error) : "no");
             return false;
         }
     }
@@ -638,7 +641,7 @@ static bool open_access(struct probe_gpu *const *ends, const char *const *names,
         pair->proof = FOUND_REFUSED;
         snprintf(pair->evidence, sizeof pair->evidence,
                  "cuCtxEnablePeerAccess by %s to %s: %s, though cuDeviceCanAccessPeer returns 1",
-                 names[i], names[!i], cuda_error_text(cuda, result, error, sizeof error));
+                 names[i], names[!i], gpu_api_error_text(driver, result, error, sizeof error));
         if (i)
             disable_access(ends[0], ends[1]);
         return false;

@@ -3,10 +3,10 @@
 #include "tool/libraries.h"
 
 #include "driver/crypto.h"
-#include "driver/cuda.h"
 #include "driver/cufile.h"
 #include "driver/fabric.h"
 #include "driver/gdrapi.h"
+#include "driver/gpu_api.h"
 #include "driver/mlx5.h"
 #include "driver/nvml.h"
 #include "driver/pmix.h"
@@ -30,15 +30,15 @@ static bool note(struct tool_library *library, weft_status status, void *handle)
 
 static void find_cuda(struct tool_library *library)
 {
-    static struct cuda cuda;
+    static struct gpu_api driver;
     static int version;
-    weft_status status = cuda_open(&cuda);
-    if (!note(library, status, cuda.handle))
+    weft_status status = gpu_api_open(&driver);
+    if (!note(library, status, driver.handle))
         return;
-    if (!cuda.DriverGetVersion(&version))
+    if (!driver.DriverGetVersion(&version))
         snprintf(library->version, sizeof library->version, "CUDA %d.%d", version / 1000,
                  version % 1000 / 10);
-    cuda_close(&cuda);
+    gpu_api_close(&driver);
 }
 
 static void find_nvml(struct tool_library *library)

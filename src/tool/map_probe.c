@@ -22,41 +22,42 @@ struct test_memory {
     bool created, reserved, mapped;
 };
 
-static void free_memory(const struct cuda *cuda, struct test_memory *piece)
+static void free_memory(const struct gpu_api *driver, struct test_memory *piece)
 {
     if (piece->fd >= 0)
         close(piece->fd);
     if (piece->mapped)
-        cuda->MemUnmap(piece->at, piece->bytes);
+        driver->MemUnmap(piece->at, piece->bytes);
     if (piece->created)
-        cuda->MemRelease(piece->handle);
+        driver->MemRelease(piece->handle);
     if (piece->reserved)
-        cuda->MemAddressFree(piece->at, piece->bytes);
+        driver->MemAddressFree(piece->at, piece->bytes);
 }
 
-static CUresult make_memory(const struct cuda *cuda, CUdevice device, struct test_memory *piece)
+static CUresult make_memory(const struct gpu_api *driver, CUdevice device,
+                            struct test_memory *piece)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .requestedHandleTypes =
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = cuda->MemGetAllocationGranularity(&piece->bytes, &properties,
-                                                        CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    CUresult result = driver->MemGetAllocationGranularity(&piece->bytes, &properties,
+                                                          CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (!result)
-        result = cuda->MemCreate(&piece->handle, piece->bytes, &properties, 0);
+        result = driver->MemCreate(&piece->handle, piece->bytes, &properties, 0);
     piece->created = !result;
     if (!result)
-        result = cuda->MemAddressReserve(&piece->at, piece->bytes, 0, 0, 0);
+        result = driver->MemAddressReserve(&piece->at, piece->bytes, 0, 0, 0);
     piece->reserved = piece->created && !result;
     if (!result)
-        result = cuda->MemMap(piece->at, piece->bytes, 0, piece->handle, 0);
+        result = driver->MemMap(piece->at, piece->bytes, 0, piece->handle, 0);
     piece->mapped = piece->reserved && !result;
     if (!result)
-        result = cuda->MemSetAccess(piece->at, piece->bytes, &access, 1);
+        result = driver->MemSetAccess(piece->at, piece->bytes, &access, 1);
     if (!result)
-        result = cuda->MemExportToShareableHandle(&piece->fd, piece->handle,
-                                                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        result = driver->MemExportToShareableHandle(&piece->fd, piece->handle,
+                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     return result;
 }
 
@@ -70,7 +71,7 @@ static void fill_random(unsigned char *data, uint64_t seed)
 
 /* Stores through the mapping and reads with a copy, then copies and loads through the mapping.
  * *where: the direction that failed; NULL: none. */
-static CUresult compare_data(const struct cuda *cuda, CUdeviceptr device, char *mapped,
+static CUresult compare_data(const struct gpu_api *driver, CUdeviceptr device, char *mapped,
                              const char **where)
 {
     unsigned char sent[TEST_BYTES], came[TEST_BYTES] = {0};
@@ -79,14 +80,14 @@ static CUresult compare_data(const struct cuda *cuda, CUdeviceptr device, char *
     fill_random(sent, seed);
     wc_store(mapped, sent, TEST_BYTES);
     wc_flush(mapped);
-    CUresult result = cuda->MemcpyDtoH(came, device, TEST_BYTES);
+    CUresult result = driver->MemcpyDtoH(came, device, TEST_BYTES);
     if (!result && memcmp(sent, came, TEST_BYTES) != 0)
         *where = "what the CPU stored";
     fill_random(sent, ~seed);
     if (!result)
-        result = cuda->MemcpyHtoD(device, sent, TEST_BYTES);
+        result = driver->MemcpyHtoD(device, sent, TEST_BYTES);
     if (!result) /* a copy from pageable memory may still be running */
-        result = cuda->StreamSynchronize(NULL);
+        result = driver->StreamSynchronize(NULL);
     if (result)
         return result;
     memset(came, 0, TEST_BYTES);
@@ -96,7 +97,7 @@ static CUresult compare_data(const struct cuda *cuda, CUdeviceptr device, char *
     return CUDA_SUCCESS;
 }
 
-static weft_status test_mapping(const struct cuda *cuda, const char *bus_id,
+static weft_status test_mapping(const struct gpu_api *driver, const char *bus_id,
                                 const struct test_memory *piece, const char **where)
 {
     struct rm *rm = NULL;
@@ -108,9 +109,9 @@ static weft_status test_mapping(const struct cuda *cuda, const char *bus_id,
     if (!status)
         status = rm_map(rm, &memory, 0, piece->bytes, NULL, &mapping);
     if (!status) {
-        CUresult result = compare_data(cuda, piece->at, mapping.at, where);
+        CUresult result = compare_data(driver, piece->at, mapping.at, where);
         if (result)
-            status = cuda_fail(cuda, result, "a copy to test a mapping with");
+            status = gpu_api_fail(driver, result, "a copy to test a mapping with");
     }
     rm_unmap(rm, &mapping, 0);
     if (rm)
@@ -119,21 +120,21 @@ static weft_status test_mapping(const struct cuda *cuda, const char *bus_id,
     return status;
 }
 
-void map_probe(const struct cuda *cuda, CUdevice device, const char *bus_id,
+void map_probe(const struct gpu_api *driver, CUdevice device, const char *bus_id,
                enum probe_proof_found *found, char *evidence, size_t bytes)
 {
     struct test_memory piece = {.fd = -1};
     const char *where = NULL;
     *found = FOUND_NOT_OFFERED;
-    if (!cuda->MemcpyDtoH || !cuda->MemcpyHtoD) {
+    if (!driver->MemcpyDtoH || !driver->MemcpyHtoD) {
         snprintf(evidence, bytes, "the CUDA driver has no cuMemcpyDtoH");
         return;
     }
-    CUresult result = make_memory(cuda, device, &piece);
+    CUresult result = make_memory(driver, device, &piece);
     if (result) {
-        cuda_fail(cuda, result, "memory to map");
+        gpu_api_fail(driver, result, "memory to map");
         snprintf(evidence, bytes, "%s", base_last_error());
-    } else if (test_mapping(cuda, bus_id, &piece, &where)) {
+    } else if (test_mapping(driver, bus_id, &piece, &where)) {
         *found = FOUND_REFUSED;
         snprintf(evidence, bytes, "%s", base_last_error());
     } else if (where) {
@@ -144,5 +145,5 @@ void map_probe(const struct cuda *cuda, CUdevice device, const char *bus_id,
         snprintf(evidence, bytes, "mapped by the driver's resource interface, %d bytes each way",
                  TEST_BYTES);
     }
-    free_memory(cuda, &piece);
+    free_memory(driver, &piece);
 }

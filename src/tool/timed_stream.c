@@ -19,19 +19,19 @@ struct timed_stream {
 
 static weft_status check_result(const struct timed_stream *s, CUresult result, const char *what)
 {
-    return result ? cuda_fail(&s->gpu->cuda, result, "%s", what) : WEFT_OK;
+    return result ? gpu_api_fail(&s->gpu->driver, result, "%s", what) : WEFT_OK;
 }
 
 static weft_status open_stream_gpu(struct timed_stream *s)
 {
-    const struct cuda *cuda = &s->gpu->cuda;
+    const struct gpu_api *driver = &s->gpu->driver;
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
     status =
-        check_result(s, cuda->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        check_result(s, driver->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     for (int i = 0; i < 2 && !status; i++)
-        status = check_result(s, cuda->EventCreate(&s->events[i], 0), "cuEventCreate");
+        status = check_result(s, driver->EventCreate(&s->events[i], 0), "cuEventCreate");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -61,16 +61,16 @@ weft_status timed_stream_open(weft_job *job, struct timed_stream **made)
 
 static void close_stream_gpu(struct timed_stream *s)
 {
-    const struct cuda *cuda = &s->gpu->cuda;
+    const struct gpu_api *driver = &s->gpu->driver;
     if (gpu_enter(&s->gpu->device))
         return;
     if (s->graph)
-        cuda->GraphExecDestroy(s->graph);
+        driver->GraphExecDestroy(s->graph);
     for (int i = 0; i < 2; i++)
         if (s->events[i])
-            cuda->EventDestroy(s->events[i]);
+            driver->EventDestroy(s->events[i]);
     if (s->stream)
-        cuda->StreamDestroy(s->stream);
+        driver->StreamDestroy(s->stream);
     gpu_leave(&s->gpu->device);
 }
 
@@ -93,9 +93,10 @@ weft_stream timed_stream_handle(const struct timed_stream *s)
 
 bool timed_stream_has_graphs(const struct timed_stream *s)
 {
-    const struct cuda *cuda = s->gpu ? &s->gpu->cuda : NULL;
-    return cuda && cuda->StreamBeginCapture && cuda->StreamEndCapture && cuda->GraphInstantiate &&
-           cuda->GraphLaunch && cuda->GraphExecDestroy && cuda->GraphDestroy;
+    const struct gpu_api *driver = s->gpu ? &s->gpu->driver : NULL;
+    return driver && driver->StreamBeginCapture && driver->StreamEndCapture &&
+           driver->GraphInstantiate && driver->GraphLaunch && driver->GraphExecDestroy &&
+           driver->GraphDestroy;
 }
 
 weft_status timed_stream_record(struct timed_stream *s, bool end)
@@ -105,7 +106,8 @@ weft_status timed_stream_record(struct timed_stream *s, bool end)
     weft_status status = gpu_enter(&s->gpu->device);
     if (status)
         return status;
-    status = check_result(s, s->gpu->cuda.EventRecord(s->events[end], s->stream), "cuEventRecord");
+    status =
+        check_result(s, s->gpu->driver.EventRecord(s->events[end], s->stream), "cuEventRecord");
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -118,7 +120,7 @@ static weft_status wait_gpu(struct timed_stream *s, double *us)
         return status;
     status = gpu_wait_stream(s->gpu, s->stream, "a stream that is measured");
     if (!status && us)
-        status = check_result(s, s->gpu->cuda.EventElapsedTime(&ms, s->events[0], s->events[1]),
+        status = check_result(s, s->gpu->driver.EventElapsedTime(&ms, s->events[0], s->events[1]),
                               "cuEventElapsedTime");
     gpu_leave(&s->gpu->device);
     if (us)
@@ -154,10 +156,10 @@ weft_status timed_stream_capture(struct timed_stream *s)
     if (status)
         return status;
     if (s->graph)
-        s->gpu->cuda.GraphExecDestroy(s->graph);
+        s->gpu->driver.GraphExecDestroy(s->graph);
     s->graph = NULL;
     status = check_result(
-        s, s->gpu->cuda.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        s, s->gpu->driver.StreamBeginCapture(s->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
         "cuStreamBeginCapture");
     gpu_leave(&s->gpu->device);
     return status;
@@ -165,16 +167,17 @@ weft_status timed_stream_capture(struct timed_stream *s)
 
 weft_status timed_stream_captured(struct timed_stream *s)
 {
-    const struct cuda *cuda = &s->gpu->cuda;
+    const struct gpu_api *driver = &s->gpu->driver;
     CUgraph graph = NULL;
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = check_result(s, cuda->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
+    status = check_result(s, driver->StreamEndCapture(s->stream, &graph), "cuStreamEndCapture");
     if (!status)
-        status = check_result(s, cuda->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
+        status =
+            check_result(s, driver->GraphInstantiate(&s->graph, graph, 0), "cuGraphInstantiate");
     if (graph)
-        cuda->GraphDestroy(graph);
+        driver->GraphDestroy(graph);
     gpu_leave(&s->gpu->device);
     return status;
 }
@@ -184,7 +187,7 @@ weft_status timed_stream_replay(struct timed_stream *s)
     weft_status status = begin_graph(s);
     if (status)
         return status;
-    status = check_result(s, s->gpu->cuda.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
+    status = check_result(s, s->gpu->driver.GraphLaunch(s->graph, s->stream), "cuGraphLaunch");
     gpu_leave(&s->gpu->device);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -3,7 +3,7 @@
  * tunables and to compare changes of the library. Prints medians and asserts nothing. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <time.h>
 #include <weft/gpu.h>
@@ -14,7 +14,7 @@ enum { ROOM = 256 << 20, SAMPLES = 200 };
 static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, peer;
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUstream stream;
 
 static double now_us(void)
@@ -62,12 +62,12 @@ static void make_stream(void *probe)
 {
     CUcontext context;
     int ordinal = 0;
-    OK(cuda_open(&cuda));
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   (uintptr_t)probe) == 0);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, ordinal) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
-    CHECK(cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    OK(gpu_api_open(&driver));
+    CHECK(driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     (uintptr_t)probe) == 0);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, ordinal) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
+    CHECK(driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
 }
 
 static void blocking(char *dst, char *src, char *host)
@@ -135,7 +135,7 @@ static void on_stream(char *dst, char *src, uint64_t *signal)
               MEDIAN_US(bytes < 1 << 20 ? 20 : 3, {
                   for (int k = 0; k < ROW; k++)
                       OK(weft_put_on_stream(ctx, dst, src, bytes, peer, stream));
-                  CHECK(cuda.StreamSynchronize(stream) == 0);
+                  CHECK(driver.StreamSynchronize(stream) == 0);
               }) / ROW);
     for (size_t bytes = 8; bytes <= 1 << 20; bytes *= bytes < 4096 ? 512 : 16)
         print("put_signal_on_stream, of a row", bytes,
@@ -143,7 +143,7 @@ static void on_stream(char *dst, char *src, uint64_t *signal)
                   for (int k = 0; k < ROW; k++)
                       OK(weft_put_signal_on_stream(ctx, dst, src, bytes, signal, 1, WEFT_SIGNAL_SET,
                                                    peer, stream));
-                  CHECK(cuda.StreamSynchronize(stream) == 0);
+                  CHECK(driver.StreamSynchronize(stream) == 0);
               }) / ROW);
 }
 
@@ -154,7 +154,7 @@ static void barriers(bool mapped)
                                    {
                                        for (int k = 0; k < ROW; k++)
                                            OK(weft_barrier_on_stream(weft_team_world(job), stream));
-                                       CHECK(cuda.StreamSynchronize(stream) == 0);
+                                       CHECK(driver.StreamSynchronize(stream) == 0);
                                    })
                        : 0;
     if (me == 0 && mapped)

@@ -6,7 +6,7 @@
  * none. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -124,11 +124,11 @@ static void is_used(bool wanted)
     CHECK(sent);
     make_bytes(sent, BYTES, 1);
     OK(weft_copy_to(job, gpu, sent, BYTES)); /* the first copy also sets up the threads */
-    unsigned before = cuda_fault_uses();
+    unsigned before = gpu_api_fault_uses();
     OK(weft_copy_to(job, gpu, sent, BYTES));
-    unsigned in = cuda_fault_uses() - before;
+    unsigned in = gpu_api_fault_uses() - before;
     OK(weft_copy_from(job, sent, gpu, BYTES));
-    unsigned out = cuda_fault_uses() - before - in;
+    unsigned out = gpu_api_fault_uses() - before - in;
     CHECK(wanted ? in >= 8 && out >= 8 : in < 8 && out < 8);
     weft_map_info info = {.size = sizeof info};
     OK(weft_map_query(job, me, &info));
@@ -147,9 +147,9 @@ static void failed_copies_end(void)
     CHECK(sent);
     for (unsigned k = 0; k < 3 * ROUNDS; k++) {
         memset(sent, (int)k + 1, 4 * MIB);
-        CHECK(cuda_fault_plan("MemcpyAsync", 4 + k % 3, CUDA_ERROR_UNKNOWN));
+        CHECK(gpu_api_fault_plan("MemcpyAsync", 4 + k % 3, CUDA_ERROR_UNKNOWN));
         FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
-        CHECK(cuda_fault_plan("MemcpyAsync", 0, 0));
+        CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0));
         for (int i = 0; i < FIRST; i++)
             OK(weft_copy_from(job, &soon[i], gpu + (i + 1) * PIECE - 1, 1));
         usleep(5000);
@@ -168,12 +168,12 @@ static void one_piece_fails(void)
     for (unsigned k = 1; k <= 6; k++)
         for (int out = 0; out < 2; out++) {
             make_bytes(sent, 4 * MIB, k);
-            CHECK(cuda_fault_plan("MemcpyAsync", k, CUDA_ERROR_UNKNOWN));
+            CHECK(gpu_api_fault_plan("MemcpyAsync", k, CUDA_ERROR_UNKNOWN));
             if (out)
                 FAILS(weft_copy_from(job, came, gpu, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
             else
                 FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
-            CHECK(cuda_fault_plan("MemcpyAsync", 0, 0));
+            CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0));
             OK(weft_copy_to(job, gpu, sent, 4 * MIB));
             OK(weft_copy_from(job, came, gpu, 4 * MIB));
             CHECK(memcmp(sent, came, 4 * MIB) == 0);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
-    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
+    CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
     OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

@@ -38,7 +38,8 @@ static void set_up(void)
     memory[OWN] = own_src;
     memory[PLAIN] = malloc(SRC_ROOM);
     CHECK(memory[PLAIN]);
-    CHECK(!cuda.MemHostAlloc(&at, SRC_ROOM, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(
+        !driver.MemHostAlloc(&at, SRC_ROOM, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     memory[PINNED] = at;
     OK(weft_alloc(job, WEFT_HOST, SRC_ROOM, 0, 0, &at));
     memory[SYMMETRIC] = at;
@@ -50,8 +51,8 @@ static void tear_down(void)
 {
     OK(weft_barrier(weft_team_world(job)));
     free(memory[PLAIN]);
-    CHECK(!cuda.MemFreeHost(memory[PINNED]));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.MemFreeHost(memory[PINNED]));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     free(mine);
     free(wanted);
@@ -137,7 +138,7 @@ static void same(const char *what, enum kind kind, size_t room)
 {
     const char *at = destination(kind) - GUARD;
     if (kind == HEAP)
-        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)at, room + 2 * GUARD));
+        CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)at, room + 2 * GUARD));
     else
         memcpy(seen, at, room + 2 * GUARD);
     for (size_t i = 0; i < room + 2 * GUARD; i++) {

@@ -154,7 +154,7 @@ static weft_status call_once(enum caller caller, enum operation operation, struc
 static weft_status settle(enum caller caller)
 {
     if (caller == STREAM)
-        CHECK(!cuda.StreamSynchronize(stream));
+        CHECK(!driver.StreamSynchronize(stream));
     return job_check_failed(job);
 }
 

@@ -13,7 +13,7 @@ enum { COUNT = 1000 };
 
 static void expect(weft_status status, const char *words)
 {
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     status = status ? status : job_check_failed(job);
     printf("PE %d is told: %s: %s\n", me, weft_status_name(status), weft_last_error());
     fflush(stdout);
@@ -24,7 +24,7 @@ static void expect(weft_status status, const char *words)
 /* Neither the destination nor the bytes around it have changed. */
 static void untouched(const char *at)
 {
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)at, COUNT * 8 + 2 * GUARD));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)at, COUNT * 8 + 2 * GUARD));
     for (size_t i = 0; i < COUNT * 8 + 2 * GUARD; i++)
         CHECK(seen[i] == 0xa5);
 }
@@ -93,14 +93,14 @@ static void by_gpus(const char *name, char *dst)
     float factor = me == 0 ? 0.25f : 0.5f;
     if (strcmp(name, "memory") == 0) {
         char *to = me == 0 ? own_dst + 256 : dst;
-        CHECK(!cuda.MemsetD8Async((uintptr_t)own_dst, 0xa5, ROOM, stream));
+        CHECK(!driver.MemsetD8Async((uintptr_t)own_dst, 0xa5, ROOM, stream));
         expect(weft_allreduce_on_stream(world, to, heap_src, COUNT, WEFT_DOUBLE, WEFT_SUM, stream),
                "symmetric memory at one of");
         untouched(own_dst + 256 - GUARD);
     } else if (strcmp(name, "moves") ==
                0) { /* the factors differ, and the operation queued after it is skipped too */
         to_gpu(factor_room, &factor, sizeof factor);
-        CHECK(!cuda.LaunchHostFunc(stream, nap, NULL));
+        CHECK(!driver.LaunchHostFunc(stream, nap, NULL));
         OK(weft_allreduce_scaled_on_stream(world, dst, heap_src, COUNT, WEFT_BFLOAT16, factor_room,
                                            stream));
         expect(weft_allgather_on_stream(world, dst, heap_src, 512, stream), "factor 0.");
@@ -128,7 +128,7 @@ static void agree(void)
         OK(weft_allreduce_on_stream(weft_team_world(job), heap_dst, heap_src, count, WEFT_FLOAT,
                                     WEFT_SUM, stream));
         synchronize();
-        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, count * sizeof *results));
+        CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)heap_dst, count * sizeof *results));
         for (size_t i = 0; i < count; i++)
             CHECK(results[i] == (float)(n * (n - 1) / 2 + n * round) + (float)n * (float)i);
     }
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     else
         by_hosts(name, dst);
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     free(mine);
     free(wanted);

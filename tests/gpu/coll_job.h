@@ -7,7 +7,7 @@
 #include "coll_reference.h"
 #include "tests/job/job.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "gpu/coll/coll.h"
 #include "job/job.h"
 
@@ -19,7 +19,7 @@ enum { MOST_PES = 16, ROOM = 24 << 20, GUARD = 64 };
 
 static weft_job *job;
 static int me, n;
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUstream stream;
 static char *heap_src, *heap_dst, *own_src, *own_dst; /* symmetric; local to this GPU */
 static char *factor_room; /* factor of a scaled sum, local to this GPU */
@@ -67,18 +67,18 @@ static void begin(void)
     n = weft_n_pes(job);
     heap_src = gpu_memory();
     heap_dst = gpu_memory();
-    OK(cuda_open(&cuda));
-    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                    (uintptr_t)heap_src));
-    CHECK(!cuda.DeviceGet(&device, ordinal));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
-    CHECK(!cuda.CtxPushCurrent(context));
-    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(!cuda.MemAlloc(&at, ROOM));
+    OK(gpu_api_open(&driver));
+    CHECK(!driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      (uintptr_t)heap_src));
+    CHECK(!driver.DeviceGet(&device, ordinal));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!driver.CtxPushCurrent(context));
+    CHECK(!driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(!driver.MemAlloc(&at, ROOM));
     own_src = (char *)(uintptr_t)at;
-    CHECK(!cuda.MemAlloc(&at, ROOM));
+    CHECK(!driver.MemAlloc(&at, ROOM));
     own_dst = (char *)(uintptr_t)at;
-    CHECK(!cuda.MemAlloc(&at, 64));
+    CHECK(!driver.MemAlloc(&at, 64));
     factor_room = (char *)(uintptr_t)at;
     mine = malloc(ROOM);
     wanted = malloc(ROOM);
@@ -95,14 +95,14 @@ static void begin(void)
 
 static void synchronize(void)
 {
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     OK(job_check_failed(job));
 }
 
 static void to_gpu(char *to, const void *from, size_t bytes)
 {
-    CHECK(!cuda.MemcpyHtoD((uintptr_t)to, from, bytes));
-    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
+    CHECK(!driver.MemcpyHtoD((uintptr_t)to, from, bytes));
+    CHECK(!driver.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
 }
 
 #endif

@@ -4,7 +4,7 @@
  * of GPU heap for each PE: WEFT_GPU_HEAP_SIZE=5G. `coll_large host` uses the host's functions. */
 #include "tests/job/job.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "job/job.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const size_t LARGE = ((size_t)1 << 31) + 4099; /* bytes of a buffer, and 
 
 static weft_job *job;
 static weft_team *world;
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUstream stream;
 static size_t me, n;
 static bool by_host;
@@ -43,21 +43,21 @@ static void put(char *to, size_t pe, size_t bytes)
     for (size_t at = 0; at < bytes; at += CHUNK) {
         size_t part = bytes - at < CHUNK ? bytes - at : CHUNK;
         make(seen, pe, at, part);
-        CHECK(!cuda.MemcpyHtoD((uintptr_t)(to + at), seen, part));
-        CHECK(!cuda.StreamSynchronize(NULL));
+        CHECK(!driver.MemcpyHtoD((uintptr_t)(to + at), seen, part));
+        CHECK(!driver.StreamSynchronize(NULL));
     }
 }
 
 /* Makes bytes visible that the collective does not write. */
 static void spoil(char *to, size_t bytes)
 {
-    CHECK(!cuda.MemsetD8Async((uintptr_t)to, 0xa5, bytes, NULL));
-    CHECK(!cuda.StreamSynchronize(NULL));
+    CHECK(!driver.MemsetD8Async((uintptr_t)to, 0xa5, bytes, NULL));
+    CHECK(!driver.StreamSynchronize(NULL));
 }
 
 static void same(const char *what, const char *at, size_t offset, size_t bytes)
 {
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(at + offset), bytes));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)(at + offset), bytes));
     for (size_t i = 0; memcmp(seen, wanted, bytes) != 0 && i < bytes; i++)
         if (seen[i] != wanted[i]) {
             fprintf(stderr, "PE %zu: %s: byte %zu is %#x and not %#x\n", me, what, offset + i,
@@ -102,7 +102,7 @@ static void finish(weft_status status)
     OK(status);
     if (by_host)
         return;
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     OK(job_check_failed(job));
 }
 
@@ -205,19 +205,20 @@ int main(int argc, char **argv)
     seen = malloc(CHUNK);
     wanted = malloc(CHUNK);
     CHECK(seen && wanted);
-    OK(cuda_open(&cuda));
-    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)dst));
-    CHECK(!cuda.DeviceGet(&device, ordinal));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
-    CHECK(!cuda.CtxPushCurrent(context));
-    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(gpu_api_open(&driver));
+    CHECK(
+        !driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)dst));
+    CHECK(!driver.DeviceGet(&device, ordinal));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!driver.CtxPushCurrent(context));
+    CHECK(!driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     broadcast();
     allreduce();
     allgather(block);
     reducescatter(block);
     alltoall(pair);
     OK(weft_barrier(world));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     free(seen);
     free(wanted);
     OK(weft_finalize(job));

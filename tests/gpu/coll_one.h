@@ -116,11 +116,11 @@ static void compare(const struct call *c, const char *text)
            before = (uintptr_t)c->dst - (uintptr_t)c->src; /* very large if dst is before src */
     bool block = c->what == REDUCESCATTER && before < src_bytes(c);
     if (block) {
-        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)c->src, src_bytes(c)));
+        CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)c->src, src_bytes(c)));
         for (size_t i = 0; i < src_bytes(c); i++) /* its other blocks have not changed */
             CHECK(seen[i] == mine[i] || (i >= before && i - before < bytes));
     }
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), bytes + 2 * GUARD));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), bytes + 2 * GUARD));
     for (size_t i = 0; i < GUARD && !block; i++)
         CHECK(seen[i] == 0xa5 && seen[GUARD + bytes + i] == 0xa5);
     for (size_t i = 0; i < bytes; i++)

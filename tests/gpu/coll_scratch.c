@@ -126,7 +126,7 @@ static void make_wanted(const struct call *c)
 static void compare(const struct call *c, const char *text)
 {
     size_t bytes = block_bytes(c) * (size_t)blocks_here(c), all = bytes + 2 * GUARD;
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), all));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)(c->dst - GUARD), all));
     for (size_t i = 0; i < all; i++) {
         unsigned char is = i < GUARD || i >= GUARD + bytes ? 0xa5 : wanted[i - GUARD];
         if (seen[i] != is) {
@@ -254,7 +254,7 @@ static void numbers(bool lines)
                 usleep(3000);
             OK(weft_allgather_on_stream(world, heap_dst, factor_room, SMALL, stream));
             synchronize();
-            CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * SMALL));
+            CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)heap_dst, (size_t)n * SMALL));
             for (int i = 0; i < n * SMALL; i++)
                 CHECK(seen[i] == (unsigned char)(i / SMALL + 1));
         }
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_teams && argc == 1; i++)
         slices(&teams[i]);
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     return 0;
 }

@@ -20,7 +20,7 @@ static void clear(char *dst, size_t bytes)
 /* Compares dst and its guards with `wanted`. */
 static void same(const char *what, const char *dst, size_t bytes, size_t count)
 {
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), bytes + 2 * GUARD));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), bytes + 2 * GUARD));
     for (size_t i = 0; i < bytes + 2 * GUARD; i++) {
         bool outside = i < GUARD || i >= GUARD + bytes;
         if (seen[i] != (outside ? 0xa5 : wanted[i - GUARD])) {
@@ -204,7 +204,7 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
                                 (uint64_t *)(own_src + 1024 * SEND_BYTES),
                                 (uint64_t *)(own_src + 1024 * SEND_AT), stream));
     if (narrow >= 0) {
-        CHECK(!cuda.StreamSynchronize(stream));
+        CHECK(!driver.StreamSynchronize(stream));
         if (too_much) /* for the other members the job has failed, perhaps before all blocks arrived
                        */
             same("alltoallv without room", dst, room, most);
@@ -274,7 +274,7 @@ static int no_end(void)
         dst = own_dst + ROOM - bytes * (size_t)n + 1;
     OK(weft_sync(weft_team_world(job)));
     OK(weft_collect_on_stream(weft_team_world(job), dst, heap_src + 256, bytes, stream));
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
         usleep(20000);
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
@@ -316,7 +316,7 @@ static int dies(const char *name)
         OK(weft_barrier_on_stream(world, stream));
     else
         CHECK(!"an operation");
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     weft_status status = WEFT_OK;
     for (int i = 0; i < 1000 && !(status = job_check_failed(job)); i++)
         usleep(20000);
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
             sized_own(&teams[i]);
         }
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     return 0;
 }

@@ -165,7 +165,7 @@ static void flood(void)
                                         sizes[round % 3], root, stream));
         }
         synchronize();
-        CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)heap_dst, ROUNDS * STEP));
+        CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)heap_dst, ROUNDS * STEP));
         for (size_t i = 0; i < ROUNDS * STEP; i++) {
             bool filled = i % STEP < sizes[i / STEP % 3];
             CHECK(seen[i] == (filled ? (unsigned char)ref_hash((uint64_t)root, i, 77) : 0xa5));
@@ -216,8 +216,8 @@ static void ready(void)
             OK(weft_barrier(weft_team_world(job)));
             if (me == (s + 1) % n)
                 usleep(20000);
-            CHECK(!cuda.MemsetD8Async((uintptr_t)c.dst - GUARD, 0xa5, dst_bytes(&c) + 2 * GUARD,
-                                      stream));
+            CHECK(!driver.MemsetD8Async((uintptr_t)c.dst - GUARD, 0xa5, dst_bytes(&c) + 2 * GUARD,
+                                        stream));
             OK(ask(&c));
             synchronize();
             compare(&c, "while it is still filled");
@@ -230,8 +230,8 @@ static void crossed(void)
 {
     CUstream first = stream, second;
     CUevent event;
-    CHECK(!cuda.StreamCreate(&second, CU_STREAM_NON_BLOCKING));
-    CHECK(!cuda.EventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(!driver.StreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CHECK(!driver.EventCreate(&event, CU_EVENT_DISABLE_TIMING));
     for (int round = 0; round < 6; round++) {
         struct call calls[2];
         for (int i = 0; i < 2; i++) {
@@ -250,7 +250,7 @@ static void crossed(void)
         if (me % 2) {
             stream = second;
             OK(ask(&calls[1]));
-            CHECK(!cuda.EventRecord(event, second) && !cuda.StreamWaitEvent(first, event, 0));
+            CHECK(!driver.EventRecord(event, second) && !driver.StreamWaitEvent(first, event, 0));
         }
         stream = first;
         OK(ask(&calls[0]));
@@ -265,7 +265,7 @@ static void crossed(void)
             compare(&calls[i], "crossed");
         }
     }
-    CHECK(!cuda.EventDestroy(event) && !cuda.StreamDestroy(second));
+    CHECK(!driver.EventDestroy(event) && !driver.StreamDestroy(second));
 }
 
 /* Large broadcasts from a late root: a member that forwards its slice waits for each chunk of
@@ -290,10 +290,10 @@ static void graph(void)
 {
     CUresult (*start)(CUstream, int), (*end)(CUstream, void **);
     CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
-    *(void **)&start = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
-    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
-    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
-    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    *(void **)&start = dlsym(driver.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(driver.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(driver.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(driver.handle, "cuGraphLaunch");
     if (!start || !end || !instantiate || !launch) {
         fprintf(stderr, "skipped: this driver has no graphs\n");
         exit(77);
@@ -323,7 +323,7 @@ static void graph(void)
     CUstream captured_stream = stream, other;
     beside.dst = heap_dst + at;
     beside.src = heap_src + at;
-    CHECK(at + 70000 * MOST_PES < ROOM && !cuda.StreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(at + 70000 * MOST_PES < ROOM && !driver.StreamCreate(&other, CU_STREAM_NON_BLOCKING));
     make_source(&beside, 99);
     to_gpu((char *)beside.src, mine, src_bytes(&beside));
     memset(seen, 0xa5, dst_bytes(&beside) + 2 * GUARD);
@@ -338,10 +338,10 @@ static void graph(void)
         stream = captured_stream;
     }
     CHECK(!end(stream, &captured));
-    CHECK(!cuda.StreamSynchronize(other));
+    CHECK(!driver.StreamSynchronize(other));
     make_wanted(&beside, 99);
     compare(&beside, "beside a capture");
-    CHECK(!cuda.StreamDestroy(other));
+    CHECK(!driver.StreamDestroy(other));
     CHECK(!instantiate(&executable, captured, 0));
     for (uint64_t round = 0; round < 7; round++) {
         for (int i = 0; i < made; i++) {
@@ -477,7 +477,7 @@ static int dies(const char *operation)
         c.root = n - 1;
         status = ask(&c);
         if (!status && !by_host) {
-            CHECK(!cuda.StreamSynchronize(stream));
+            CHECK(!driver.StreamSynchronize(stream));
             status = job_check_failed(job);
         }
     }
@@ -514,7 +514,7 @@ static int expires(bool backwards)
         _exit(0);
     }
     weft_status status = backwards ? weft_sync_on_stream(teams[1].team, stream) : ask(&c);
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     status = status ? status : job_check_failed(job);
     printf("PE %d: %s: %s\n", me, weft_status_name(status), weft_last_error());
     fflush(stdout);
@@ -608,7 +608,7 @@ int main(int argc, char **argv)
         whole();
     }
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     return 0;
 }

@@ -39,7 +39,7 @@ static void one(const struct members *t, struct form f, bool own, size_t off)
         OK(weft_alltoalls_on_stream(t->team, dst, src, f.dst_stride, f.src_stride, f.element, f.n,
                                     stream));
     synchronize();
-    CHECK(!cuda.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), to_bytes + 2 * GUARD));
+    CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)(dst - GUARD), to_bytes + 2 * GUARD));
     for (size_t i = 0; i < to_bytes + 2 * GUARD; i++)
         if (seen[i] != wanted[i]) {
             fprintf(stderr,
@@ -59,17 +59,17 @@ static void puts_are_few(void)
     struct form f = {4, ELEMENTS, 2, 3};
     if (n == 1 || job_gpu_team_direct(teams[0].team))
         return;
-    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0));
+    CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0));
     one(&teams[0], f, false, 4);
-    unsigned copies = cuda_fault_uses();
+    unsigned copies = gpu_api_fault_uses();
     fprintf(stderr, "PE %d: %u copies for %d elements each\n", me, copies, ELEMENTS);
     CHECK(copies > 0 && copies < MOST_COPIES);
     struct gpu *gpu = job->gpu; /* the staging memory they used is zero again */
     size_t bytes = 4 * (size_t)coll_set_bytes(0);
-    CHECK(!cuda.MemcpyDtoH(seen,
-                           gpu_heap_own(&gpu->heap)->base + gpu->layout.coll_offset +
-                               coll_area_offset(0) + sizeof(struct coll_area),
-                           bytes));
+    CHECK(!driver.MemcpyDtoH(seen,
+                             gpu_heap_own(&gpu->heap)->base + gpu->layout.coll_offset +
+                                 coll_area_offset(0) + sizeof(struct coll_area),
+                             bytes));
     for (size_t i = 0; i < bytes; i++)
         CHECK(seen[i] == 0);
 }
@@ -117,14 +117,14 @@ static void misuse(void)
 int main(int argc, char **argv)
 {
     by_host = argc > 1 && strcmp(argv[1], "host") == 0;
-    CHECK(cuda_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
+    CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0)); /* for tables opened later */
     begin();
     misuse();
     puts_are_few();
     for (int i = 0; i < n_teams; i++)
         every_form(&teams[i]);
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     OK(weft_finalize(job));
     return 0;
 }

@@ -3,7 +3,7 @@
  * work sees what was read. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ int main(void)
 {
     weft_job *job;
     weft_file *file;
-    struct cuda cuda;
+    struct gpu_api driver;
     CUstream stream;
     CUdevice device;
     CUcontext context;
@@ -28,13 +28,13 @@ int main(void)
     weft_ctx *ctx = weft_default_ctx(job);
     char *a = gpu_alloc(job, BYTES, 0), *b = gpu_alloc(job, BYTES, 0),
          *c = gpu_alloc(job, BYTES, 0);
-    OK(cuda_open(&cuda));
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)a) ==
+    OK(gpu_api_open(&driver));
+    CHECK(driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)a) ==
           0);
-    CHECK(cuda.DeviceGet(&device, ordinal) == 0);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, device) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
-    CHECK(cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    CHECK(driver.DeviceGet(&device, ordinal) == 0);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, device) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
+    CHECK(driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
     snprintf(path, sizeof path, "./weft_stream.%d.%d", (int)getppid(), me);
     OK(weft_file_open(job, path, WEFT_FILE_READ | WEFT_FILE_WRITE | WEFT_FILE_CREATE, NULL, &file));
     for (int round = 0; round < ROUNDS; round++) {
@@ -45,7 +45,7 @@ int main(void)
         OK(weft_file_read_on_stream(file, a, BYTES - 10, 13, me, &read, stream));
         OK(weft_put_on_stream(ctx, c, a, BYTES, me, stream));
         OK(weft_file_read_on_stream(file, b, 50, BYTES, me, &late, stream));
-        CHECK(cuda.StreamSynchronize(stream) == 0);
+        CHECK(driver.StreamSynchronize(stream) == 0);
         CHECK(written.done == BYTES && read.done == BYTES - 10);
         CHECK(late.status == WEFT_ERR_RANGE && late.done == 3);
         look(job, seen, c, BYTES);
@@ -54,7 +54,7 @@ int main(void)
     }
     OK(weft_file_close(file));
     CHECK(unlink(path) == 0);
-    CHECK(cuda.StreamDestroy(stream) == 0);
+    CHECK(driver.StreamDestroy(stream) == 0);
     OK(weft_finalize(job));
     return 0;
 }

@@ -65,7 +65,7 @@ int main(void)
     uint64_t *signal = make(sizeof *signal);
     unsigned char seen[BYTES], given[BYTES];
     const struct gpu_device *device = &job->gpu->device;
-    const struct cuda *cuda = device->cuda;
+    const struct gpu_api *driver = device->driver;
     CUcontext context;
     if (device->visible < 2) {
         printf("one GPU is visible; two are needed\n");
@@ -75,8 +75,9 @@ int main(void)
     CUdevice other = (device->ordinal + 1) % device->visible;
     memset(given, 0x5a, sizeof given);
     OK(weft_put(ctx, src, given, sizeof given, me));
-    CHECK(!cuda->DevicePrimaryCtxRetain(&context, other) && !cuda->CtxPushCurrent(context) &&
-          !cuda->StreamCreate(&foreign, CU_STREAM_NON_BLOCKING) && !cuda->CtxPopCurrent(&context));
+    CHECK(!driver->DevicePrimaryCtxRetain(&context, other) && !driver->CtxPushCurrent(context) &&
+          !driver->StreamCreate(&foreign, CU_STREAM_NON_BLOCKING) &&
+          !driver->CtxPopCurrent(&context));
     each(dst, src, signal);
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_get(ctx, seen, dst, sizeof seen, me));
@@ -85,11 +86,11 @@ int main(void)
     /* A stream of the PE's own GPU still works, and so does the default stream. */
     OK(weft_allreduce_on_stream(weft_team_world(job), dst, src, 1, WEFT_INT32, WEFT_MAX, NULL));
     OK(weft_barrier_on_stream(weft_team_world(job), NULL));
-    CHECK(!cuda->CtxPushCurrent(device->context) && !cuda->StreamSynchronize(NULL) &&
-          !cuda->CtxPopCurrent(&context));
+    CHECK(!driver->CtxPushCurrent(device->context) && !driver->StreamSynchronize(NULL) &&
+          !driver->CtxPopCurrent(&context));
     OK(weft_get(ctx, seen, dst, 4, me));
     CHECK(seen[0] == 0x5a && seen[3] == 0x5a);
-    CHECK(!cuda->StreamDestroy(foreign) && !cuda->DevicePrimaryCtxRelease(other));
+    CHECK(!driver->StreamDestroy(foreign) && !driver->DevicePrimaryCtxRelease(other));
     OK(weft_finalize(job));
     return 0;
 }

@@ -4,7 +4,7 @@
  * launch, and work queued after a launch comes after the operation of that launch. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <dlfcn.h>
 #include <weft/stream.h>
@@ -12,7 +12,7 @@
 enum { ROUNDS = 60, EXECUTABLES = 3 };
 
 static weft_job *job;
-static struct cuda cuda;
+static struct gpu_api driver;
 static void *executables[EXECUTABLES];
 static CUstream streams[EXECUTABLES + 1]; /* the last one is for capturing */
 static CUresult (*launch)(void *, CUstream);
@@ -23,14 +23,14 @@ static void make_streams(void)
     CUcontext context;
     int ordinal = 0;
     void *probe = gpu_alloc(job, 64, 0);
-    OK(cuda_open(&cuda));
-    CHECK(
-        !cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)probe));
-    CHECK(!cuda.DeviceGet(&device, ordinal));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
-    CHECK(!cuda.CtxPushCurrent(context));
+    OK(gpu_api_open(&driver));
+    CHECK(!driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      (uintptr_t)probe));
+    CHECK(!driver.DeviceGet(&device, ordinal));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!driver.CtxPushCurrent(context));
     for (int i = 0; i <= EXECUTABLES; i++)
-        CHECK(!cuda.StreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        CHECK(!driver.StreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 }
 
 static void make_executables(uint64_t *counter, int next)
@@ -38,15 +38,15 @@ static void make_executables(uint64_t *counter, int next)
     CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
     CUresult (*instantiate)(void **, void *, unsigned long long);
     void *graph;
-    *(void **)&begin = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
-    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
-    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
-    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    *(void **)&begin = dlsym(driver.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(driver.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(driver.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(driver.handle, "cuGraphLaunch");
     CHECK(begin && end && instantiate && launch);
     weft_ctx *ctx = weft_default_ctx(job);
     /* The first call on a stream does the setup that a real driver refuses during a capture. */
     OK(weft_signal_on_stream(ctx, counter, 1, WEFT_SIGNAL_ADD, next, streams[EXECUTABLES]));
-    CHECK(!cuda.StreamSynchronize(streams[EXECUTABLES]));
+    CHECK(!driver.StreamSynchronize(streams[EXECUTABLES]));
     CHECK(!begin(streams[EXECUTABLES], 2));
     OK(weft_signal_on_stream(ctx, counter, 1, WEFT_SIGNAL_ADD, next, streams[EXECUTABLES]));
     CHECK(!end(streams[EXECUTABLES], &graph));
@@ -69,7 +69,7 @@ int main(void)
             OK(weft_get_on_stream(ctx, &seen[i], counter, sizeof seen[i], next, streams[i]));
         }
         for (int i = 0; i < EXECUTABLES; i++)
-            CHECK(!cuda.StreamSynchronize(streams[i]));
+            CHECK(!driver.StreamSynchronize(streams[i]));
         for (int i = 0; i < EXECUTABLES;
              i++) /* all earlier rounds, the first call, and the own launch */
             CHECK(seen[i] >= EXECUTABLES * round + 2 && seen[i] <= EXECUTABLES * (round + 1) + 1);

@@ -12,7 +12,7 @@
  *   leave simt          a stream of the executor */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "job/job.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ enum { BYTES = 3 << 20, PUTS = 4, SLOW_MS = 300 };
 static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next;
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUstream stream;
 static _Atomic bool come, let_go;
 static unsigned char *plain;
@@ -39,13 +39,13 @@ static void make_stream(void)
     CUcontext context;
     int ordinal = 0;
     void *probe = gpu_alloc(job, 64, 0);
-    OK(cuda_open(&cuda));
-    CHECK(
-        !cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)probe));
-    CHECK(!cuda.DeviceGet(&device, ordinal));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, device));
-    CHECK(!cuda.CtxPushCurrent(context));
-    CHECK(!cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(gpu_api_open(&driver));
+    CHECK(!driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      (uintptr_t)probe));
+    CHECK(!driver.DeviceGet(&device, ordinal));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, device));
+    CHECK(!driver.CtxPushCurrent(context));
+    CHECK(!driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
 static void take_time(void *nothing)
@@ -64,7 +64,7 @@ static void wait_for_main(void *nothing)
 
 static void be_slow(void)
 {
-    CHECK(!cuda.LaunchHostFunc(stream, take_time, NULL));
+    CHECK(!driver.LaunchHostFunc(stream, take_time, NULL));
 }
 
 /* `plain` holds the pattern of PE pe. */
@@ -111,7 +111,7 @@ static void leave_gets(weft_kind kind)
     OK(weft_finalize(job));
     CHECK(come);
     check_plain(next);
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
 }
 
 /* ------------------------------------------------------------------------------------ signals */
@@ -125,7 +125,7 @@ static void leave_signals(void)
         OK(weft_signal_on_stream(ctx, signals + i, 7, WEFT_SIGNAL_ADD, next, stream));
     OK(weft_finalize(job));
     CHECK(come);
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
 }
 
 /* --------------------------------------------------------------------------------------- file */
@@ -147,7 +147,7 @@ static void leave_file(void)
     CHECK(fd >= 0 && read(fd, plain, BYTES) == BYTES);
     close(fd);
     check_plain(me);
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
 }
 
 /* -------------------------------------------------------------------------------------- graphs */
@@ -156,10 +156,10 @@ static void leave_graph(bool gets)
 {
     CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
     CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
-    *(void **)&begin = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
-    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
-    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
-    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    *(void **)&begin = dlsym(driver.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(driver.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(driver.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(driver.handle, "cuGraphLaunch");
     CHECK(begin && end && instantiate && launch);
     void *captured, *executable;
     uint64_t *signal = alloc(job, sizeof *signal);
@@ -169,15 +169,15 @@ static void leave_graph(bool gets)
     if (gets)
         OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
     CHECK(!end(stream, &captured) && !instantiate(&executable, captured, 0));
-    CHECK(!launch(executable, stream) && !cuda.StreamSynchronize(stream));
+    CHECK(!launch(executable, stream) && !driver.StreamSynchronize(stream));
     if (gets)
         check_plain(next);
     memset(plain, 0xee, BYTES);
-    CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
+    CHECK(!driver.LaunchHostFunc(stream, wait_for_main, NULL));
     CHECK(!launch(executable, stream));
     OK(weft_finalize(job));
     let_go = true;
-    CHECK(!cuda.StreamSynchronize(stream)); /* the stream continues without an error */
+    CHECK(!driver.StreamSynchronize(stream)); /* the stream continues without an error */
     check_untouched();
 }
 
@@ -191,16 +191,16 @@ static int leave_stuck(void)
         return 0;
     }
     signal(SIGTERM, SIG_IGN); /* sent by weft run when it learns that PE 0 left */
-    CHECK(!cuda.LaunchHostFunc(stream, wait_for_main, NULL));
+    CHECK(!driver.LaunchHostFunc(stream, wait_for_main, NULL));
     OK(weft_get_on_stream(ctx, plain, from, BYTES, next, stream));
     job->waits.limit_ns = 1000 * 1000 * 1000;
     weft_status status = weft_finalize(job);
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());
     let_go = true;
-    CHECK(!cuda.StreamSynchronize(stream));
+    CHECK(!driver.StreamSynchronize(stream));
     check_untouched();
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     free(plain);
     printf("finalize gave %s: %s\n", weft_status_name(status), sentence);
     return 0;
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
         return leave_stuck();
     else
         return 2;
-    CHECK(!cuda.StreamDestroy(stream));
+    CHECK(!driver.StreamDestroy(stream));
     free(plain);
     return 0;
 }

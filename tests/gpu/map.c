@@ -109,15 +109,16 @@ static void mappings(void)
 
 static void own_memory(void)
 {
-    struct cuda cuda;
+    struct gpu_api driver;
     CUcontext context;
     int ordinal = 0;
     char *mapped;
-    OK(cuda_open(&cuda));
-    CHECK(!cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)gpu));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, ordinal) && !cuda.CtxPushCurrent(context));
+    OK(gpu_api_open(&driver));
+    CHECK(
+        !driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)gpu));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, ordinal) && !driver.CtxPushCurrent(context));
     struct piece piece =
-        make_piece(&cuda, 4 << 20, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        make_piece(&driver, 4 << 20, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     char *own = (char *)(uintptr_t)piece.base;
     FAILS(weft_map(job, own, 100, me, (void **)&mapped), WEFT_ERR_ADDRESS, "nor registered");
     OK(weft_register(job, own + 100, LARGE));
@@ -137,8 +138,8 @@ static void own_memory(void)
         OK(weft_unmap(job, mapped));
     }
     OK(weft_unregister(job, own + 100));
-    drop_piece(&cuda, piece);
-    CHECK(!cuda.CtxPopCurrent(&context));
+    drop_piece(&driver, piece);
+    CHECK(!driver.CtxPopCurrent(&context));
 }
 
 /* -------------------------------------------------------------------------------------- copies */

@@ -14,7 +14,7 @@ enum { MIB = 1 << 20, SMALL = 5000, SMALLS = 6 };
 
 static weft_job *job;
 static int me;
-static struct cuda cuda;
+static struct gpu_api driver;
 static int ordinal;
 
 /* tests/fakerm counts its objects; a driver does not. */
@@ -44,8 +44,8 @@ static void make_bytes(unsigned char *data, size_t bytes, unsigned seed)
 
 static void write_by_gpu(CUdeviceptr to, const void *from, size_t bytes)
 {
-    CHECK(!cuda.MemcpyHtoD(to, from, bytes));
-    CHECK(!cuda.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
+    CHECK(!driver.MemcpyHtoD(to, from, bytes));
+    CHECK(!driver.StreamSynchronize(NULL)); /* the copy may return before the data has arrived */
 }
 
 /* Writes by the CPU and reads by the GPU, then the other way round. */
@@ -56,7 +56,7 @@ static void both_ways(CUdeviceptr at, char *mapped, size_t bytes, unsigned seed)
     make_bytes(sent, bytes, seed);
     memcpy(mapped, sent, bytes);
     OK(weft_map_flush(job, mapped));
-    CHECK(!cuda.MemcpyDtoH(came, at, bytes));
+    CHECK(!driver.MemcpyDtoH(came, at, bytes));
     CHECK(memcmp(sent, came, bytes) == 0);
     make_bytes(sent, bytes, seed + 1);
     write_by_gpu(at, sent, bytes);
@@ -75,7 +75,7 @@ static void plain_memory(void)
 {
     CUdeviceptr large, small[SMALLS];
     char *mapped[SMALLS], *window;
-    CHECK(!cuda.MemAlloc(&large, 5 * MIB));
+    CHECK(!driver.MemAlloc(&large, 5 * MIB));
     void *at = (void *)(uintptr_t)large;
     OK(weft_register(job, at, 5 * MIB));
     OK(weft_map(job, at, 5 * MIB, me, (void **)&window));
@@ -89,9 +89,9 @@ static void plain_memory(void)
     FAILS(weft_map(job, (char *)at + 3 * MIB, 3 * MIB, me, (void **)&window), WEFT_ERR_ADDRESS,
           "nor registered");
     OK(weft_unregister(job, at));
-    CHECK(!cuda.MemFree(large));
+    CHECK(!driver.MemFree(large));
     for (int i = 0; i < SMALLS; i++) { /* several in one block of the driver */
-        CHECK(!cuda.MemAlloc(&small[i], SMALL));
+        CHECK(!driver.MemAlloc(&small[i], SMALL));
         OK(weft_register(job, (void *)(uintptr_t)small[i], SMALL));
         OK(weft_map(job, (void *)(uintptr_t)small[i], SMALL, me, (void **)&mapped[i]));
     }
@@ -104,7 +104,7 @@ static void plain_memory(void)
         CHECK(memcmp(mapped[i], wanted, SMALL) == 0);
         OK(weft_unmap(job, mapped[i]));
         OK(weft_unregister(job, (void *)(uintptr_t)small[i]));
-        CHECK(!cuda.MemFree(small[i]));
+        CHECK(!driver.MemFree(small[i]));
     }
 }
 
@@ -112,7 +112,7 @@ static void plain_is_refused(const char *words)
 {
     CUdeviceptr at;
     void *mapped;
-    CHECK(!cuda.MemAlloc(&at, MIB));
+    CHECK(!driver.MemAlloc(&at, MIB));
     OK(weft_register(job, (void *)(uintptr_t)at, MIB));
     for (int i = 0; i < 2; i++)
         FAILS(weft_map(job, (void *)(uintptr_t)at, MIB, me, &mapped), WEFT_ERR_UNSUPPORTED, words);
@@ -122,7 +122,7 @@ static void plain_is_refused(const char *words)
     OK(weft_copy_from(job, there, (void *)(uintptr_t)at, sizeof there));
     CHECK(memcmp(here, there, sizeof here) == 0);
     OK(weft_unregister(job, (void *)(uintptr_t)at));
-    CHECK(!cuda.MemFree(at));
+    CHECK(!driver.MemFree(at));
 }
 
 /* ----------------------------------------------------------------------------- cached mappings */
@@ -130,7 +130,7 @@ static void plain_is_refused(const char *words)
 static void kept(void)
 {
     struct piece piece =
-        make_piece(&cuda, 16 * MIB, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        make_piece(&driver, 16 * MIB, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     char *own = (char *)(uintptr_t)piece.base, *first, *second, *third;
     struct counts before = counts();
     OK(weft_register(job, own, 16 * MIB));
@@ -162,7 +162,7 @@ static void kept(void)
     OK(weft_unregister(job, own));
     now = counts();
     CHECK(now.memories == before.memories && now.bytes == before.bytes);
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
 }
 
 /* Another allocation at the same address, without notice: the cached mapping is not used for it. */
@@ -174,7 +174,7 @@ static void not_for_other_memory(void)
                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal}};
     CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     struct piece piece =
-        make_piece(&cuda, 2 * MIB, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        make_piece(&driver, 2 * MIB, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     void *own = (void *)(uintptr_t)piece.base;
     struct counts before = counts();
     char *mapped;
@@ -184,16 +184,16 @@ static void not_for_other_memory(void)
         OK(weft_map(job, own, 2 * MIB, me, (void **)&mapped));
         both_ways(piece.base, mapped, 2 * MIB, i);
         OK(weft_unmap(job, mapped));
-        CHECK(!cuda.MemUnmap(piece.base, piece.bytes));
-        CHECK(!cuda.MemCreate(&handle, piece.bytes, &properties, 0));
-        CHECK(!cuda.MemMap(piece.base, piece.bytes, 0, handle, 0));
-        CHECK(!cuda.MemSetAccess(piece.base, piece.bytes, &access, 1));
-        CHECK(!cuda.MemRelease(handle));
+        CHECK(!driver.MemUnmap(piece.base, piece.bytes));
+        CHECK(!driver.MemCreate(&handle, piece.bytes, &properties, 0));
+        CHECK(!driver.MemMap(piece.base, piece.bytes, 0, handle, 0));
+        CHECK(!driver.MemSetAccess(piece.base, piece.bytes, &access, 1));
+        CHECK(!driver.MemRelease(handle));
     }
     OK(weft_unregister(job, own));
     struct counts now = counts();
     CHECK(now.memories == before.memories && now.bytes == before.bytes);
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
 }
 
 static void within_bounds(void)
@@ -203,7 +203,7 @@ static void within_bounds(void)
         WINDOWS = 24,
         MOST = 80 * MIB
     }; /* 64 MiB where the size of BAR1 is unknown */
-    struct piece piece = make_piece(&cuda, (size_t)WINDOW * WINDOWS, ordinal,
+    struct piece piece = make_piece(&driver, (size_t)WINDOW * WINDOWS, ordinal,
                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     char *own = (char *)(uintptr_t)piece.base, *mapped;
     struct counts before = counts();
@@ -217,7 +217,7 @@ static void within_bounds(void)
     struct counts now = counts();
     CHECK(!fake_counts || now.bytes > before.bytes);
     OK(weft_unregister(job, own));
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
     CHECK(counts().bytes == before.bytes);
 }
 
@@ -229,10 +229,10 @@ int main(int argc, char **argv)
     me = weft_my_pe(job);
     char *heap = gpu_alloc(job, 4096, 0);
     fake_counts = (void (*)(unsigned *, size_t *, int *))dlsym(RTLD_DEFAULT, "fake_rm_counts");
-    OK(cuda_open(&cuda));
-    CHECK(
-        !cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)heap));
-    CHECK(!cuda.DevicePrimaryCtxRetain(&context, ordinal) && !cuda.CtxPushCurrent(context));
+    OK(gpu_api_open(&driver));
+    CHECK(!driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      (uintptr_t)heap));
+    CHECK(!driver.DevicePrimaryCtxRetain(&context, ordinal) && !driver.CtxPushCurrent(context));
     weft_map_info info = {.size = sizeof info};
     OK(weft_map_query(job, me, &info));
     CHECK(info.works);
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
         kept();
     not_for_other_memory();
     within_bounds();
-    CHECK(!cuda.CtxPopCurrent(&context));
+    CHECK(!driver.CtxPopCurrent(&context));
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_finalize(job));
     printf("PE %d: good\n", me);

@@ -10,7 +10,7 @@
  * TEXT: expected text of the path's reason for GPU memory; LATER: at the end. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -272,7 +272,7 @@ static int one_fails(const char *call, int where)
     make(seen, me, 1, LARGE);
     fill(job, gpu_from, seen, LARGE);
     barrier();
-    CHECK(cuda_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
+    CHECK(gpu_api_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
     barrier();
     if (me != 0) {
         weft_barrier(weft_team_world(job)); /* until PE 0 ends the job */
@@ -324,7 +324,7 @@ int main(int argc, char **argv)
     bool fails = strcmp(what, "fails") == 0 && argc > 3;
     weft_init_attr attr = {.size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE};
     if (fails)
-        CHECK(cuda_fault_plan(argv[2], 0, 0)); /* for tables opened later */
+        CHECK(gpu_api_fault_plan(argv[2], 0, 0)); /* for tables opened later */
     OK(weft_init(&job, &attr));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

@@ -5,7 +5,7 @@
  * data in between. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -220,7 +220,7 @@ static void gets(uint64_t *gpu, uint64_t *own)
 }
 
 /* On streams: data before a barrier or a signal, without a wait of the host. */
-static void stream_barriers(CUstream stream, const struct cuda *cuda, uint64_t *data,
+static void stream_barriers(CUstream stream, const struct gpu_api *driver, uint64_t *data,
                             uint64_t *source, uint64_t *back)
 {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -228,14 +228,14 @@ static void stream_barriers(CUstream stream, const struct cuda *cuda, uint64_t *
         OK(weft_put_on_stream(contexts[0], data, source, WORDS * 8, next, stream));
         OK(weft_barrier_on_stream(world, stream));
         OK(weft_get_on_stream(contexts[0], back, data, WORDS * 8, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         expect_now("behind a barrier on a stream", back, round);
         OK(weft_barrier(world));
     }
 }
 
 /* The barrier completes what the host has put on its default context before. */
-static void stream_barrier_completes(CUstream stream, const struct cuda *cuda, uint64_t *data,
+static void stream_barrier_completes(CUstream stream, const struct gpu_api *driver, uint64_t *data,
                                      uint64_t *source, uint64_t *back)
 {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -243,14 +243,14 @@ static void stream_barrier_completes(CUstream stream, const struct cuda *cuda, u
         OK(weft_put_nbi(weft_default_ctx(job), data, source, WORDS * 8, next));
         OK(weft_barrier_on_stream(world, stream));
         OK(weft_get_on_stream(contexts[0], back, data, WORDS * 8, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         expect_now("put by the host, behind a barrier on a stream", back, round);
         OK(weft_barrier(world));
     }
 }
 
 /* A quiet on the stream completes what the host has put on that context. */
-static void stream_quiets(CUstream stream, const struct cuda *cuda, uint64_t *data,
+static void stream_quiets(CUstream stream, const struct gpu_api *driver, uint64_t *data,
                           uint64_t *source, uint64_t *back)
 {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -259,7 +259,7 @@ static void stream_quiets(CUstream stream, const struct cuda *cuda, uint64_t *da
         OK(weft_put_nbi(ctx, data, source, WORDS * 8, me));
         OK(weft_quiet_on_stream(ctx, stream));
         OK(weft_get_on_stream(ctx, back, data, WORDS * 8, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         for (uint64_t i = 0; i < WORDS; i++)
             if (back[i] != word(me, round, i))
                 wrong("behind a quiet on a stream", round, i, back[i]);
@@ -267,7 +267,7 @@ static void stream_quiets(CUstream stream, const struct cuda *cuda, uint64_t *da
     OK(weft_barrier(world));
 }
 
-static void stream_signals(CUstream stream, const struct cuda *cuda, uint64_t *data,
+static void stream_signals(CUstream stream, const struct gpu_api *driver, uint64_t *data,
                            uint64_t *source, uint64_t *signal, uint64_t *back)
 {
     uint64_t zero = 0;
@@ -280,7 +280,7 @@ static void stream_signals(CUstream stream, const struct cuda *cuda, uint64_t *d
                                  round % 2 ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET, next, stream));
         OK(weft_signal_wait_on_stream(contexts[0], signal, WEFT_GE, round, stream));
         OK(weft_get_on_stream(contexts[0], back, data, WORDS * 8, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         expect_now("behind a signal on a stream", back, round);
         OK(weft_barrier(world));
     }
@@ -325,17 +325,17 @@ static void shared_context(uint64_t *data, uint64_t *source)
     OK(weft_barrier(world));
 }
 
-static CUstream make_stream(struct cuda *cuda, void *probe)
+static CUstream make_stream(struct gpu_api *driver, void *probe)
 {
     CUcontext context;
     CUstream stream;
     int ordinal = 0;
-    OK(cuda_open(cuda));
-    CHECK(cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                    (uintptr_t)probe) == 0);
-    CHECK(cuda->DevicePrimaryCtxRetain(&context, ordinal) == 0);
-    CHECK(cuda->CtxPushCurrent(context) == 0);
-    CHECK(cuda->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    OK(gpu_api_open(driver));
+    CHECK(driver->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      (uintptr_t)probe) == 0);
+    CHECK(driver->DevicePrimaryCtxRetain(&context, ordinal) == 0);
+    CHECK(driver->CtxPushCurrent(context) == 0);
+    CHECK(driver->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
     return stream;
 }
 
@@ -376,15 +376,15 @@ int main(void)
     pinned_sources(gpu, host_other, gpu_signal);
     gets(gpu, host);
     shared_context(host, gpu);
-    struct cuda cuda;
-    CUstream stream = make_stream(&cuda, gpu);
-    stream_barriers(stream, &cuda, gpu, gpu_other, host);
-    stream_barriers(stream, &cuda, host_other, gpu_other, host);
-    stream_barrier_completes(stream, &cuda, gpu, gpu_other, host);
-    stream_quiets(stream, &cuda, gpu, gpu_other, host);
-    stream_signals(stream, &cuda, gpu, gpu_other, gpu_signal, host);
-    stream_signals(stream, &cuda, gpu, gpu_other, flag, host);
-    CHECK(cuda.StreamDestroy(stream) == 0);
+    struct gpu_api driver;
+    CUstream stream = make_stream(&driver, gpu);
+    stream_barriers(stream, &driver, gpu, gpu_other, host);
+    stream_barriers(stream, &driver, host_other, gpu_other, host);
+    stream_barrier_completes(stream, &driver, gpu, gpu_other, host);
+    stream_quiets(stream, &driver, gpu, gpu_other, host);
+    stream_signals(stream, &driver, gpu, gpu_other, gpu_signal, host);
+    stream_signals(stream, &driver, gpu, gpu_other, flag, host);
+    CHECK(driver.StreamDestroy(stream) == 0);
     for (int c = 0; c < CONTEXTS; c++)
         OK(weft_ctx_destroy(contexts[c]));
     OK(weft_finalize(job));

@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_OWN_MEMORY_H
 #define WEFT_TESTS_OWN_MEMORY_H
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct piece {
 };
 
 /* Reserves, creates and maps; after that only the mapping holds the memory. */
-static inline struct piece make_piece(const struct cuda *cuda, size_t bytes, int device,
+static inline struct piece make_piece(const struct gpu_api *driver, size_t bytes, int device,
                                       int handle_types)
 {
     struct piece piece = {0, bytes};
@@ -31,18 +31,18 @@ static inline struct piece make_piece(const struct cuda *cuda, size_t bytes, int
                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle;
-    OWN_MEMORY_DO(cuda->MemAddressReserve(&piece.base, bytes, 0, 0, 0));
-    OWN_MEMORY_DO(cuda->MemCreate(&handle, bytes, &properties, 0));
-    OWN_MEMORY_DO(cuda->MemMap(piece.base, bytes, 0, handle, 0));
-    OWN_MEMORY_DO(cuda->MemSetAccess(piece.base, bytes, &access, 1));
-    OWN_MEMORY_DO(cuda->MemRelease(handle));
+    OWN_MEMORY_DO(driver->MemAddressReserve(&piece.base, bytes, 0, 0, 0));
+    OWN_MEMORY_DO(driver->MemCreate(&handle, bytes, &properties, 0));
+    OWN_MEMORY_DO(driver->MemMap(piece.base, bytes, 0, handle, 0));
+    OWN_MEMORY_DO(driver->MemSetAccess(piece.base, bytes, &access, 1));
+    OWN_MEMORY_DO(driver->MemRelease(handle));
     return piece;
 }
 
-static inline void drop_piece(const struct cuda *cuda, struct piece piece)
+static inline void drop_piece(const struct gpu_api *driver, struct piece piece)
 {
-    OWN_MEMORY_DO(cuda->MemUnmap(piece.base, piece.bytes));
-    OWN_MEMORY_DO(cuda->MemAddressFree(piece.base, piece.bytes));
+    OWN_MEMORY_DO(driver->MemUnmap(piece.base, piece.bytes));
+    OWN_MEMORY_DO(driver->MemAddressFree(piece.base, piece.bytes));
 }
 
 #endif

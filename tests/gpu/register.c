@@ -3,7 +3,7 @@
  * addresses and sizes; invalid registrations; queries of the GPU and of GPU pairs. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <weft/gpu.h>
 
@@ -40,7 +40,7 @@ static void exchange(char *symmetric, char *local, size_t bytes)
 
 int main(void)
 {
-    struct cuda cuda;
+    struct gpu_api driver;
     CUcontext context;
     CUdeviceptr device;
     int ordinal = 0;
@@ -54,12 +54,12 @@ int main(void)
     FAILS(weft_register(job, plain, ROOM), WEFT_ERR_UNSUPPORTED, "no GPU side");
     char *gpu = gpu_alloc(job, ROOM, 0), *host = alloc(job, ROOM);
 
-    OK(cuda_open(&cuda));
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)gpu) ==
-          0);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, ordinal) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
-    CHECK(cuda.MemAlloc(&device, ROOM) == 0);
+    OK(gpu_api_open(&driver));
+    CHECK(driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     (uintptr_t)gpu) == 0);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, ordinal) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
+    CHECK(driver.MemAlloc(&device, ROOM) == 0);
     char *own = (char *)(uintptr_t)device;
 
     for (int registered = 0; registered < 2; registered++) {
@@ -96,7 +96,7 @@ int main(void)
     info.size = 4;
     FAILS(weft_gpu_query(job, &info), WEFT_ERR_ARGUMENT, "info.size is 4;");
     FAILS(weft_gpu_query(job, NULL), WEFT_ERR_ARGUMENT, "info is null");
-    CHECK(cuda.MemFree(device) == 0);
+    CHECK(driver.MemFree(device) == 0);
     OK(weft_finalize(job));
     return 0;
 }

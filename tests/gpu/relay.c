@@ -141,30 +141,30 @@ static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *s
 }
 
 /* The same in stream order, without a wait of the host. */
-static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
+static void in_stream_order(const struct gpu_api *driver, unsigned char *heap, unsigned char *own,
                             unsigned char *plain, uint64_t *signal)
 {
     static const size_t sizes[] = {5, BYTES - 3, 4096};
     CUstream stream;
-    CHECK(cuda->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    CHECK(driver->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         size_t bytes = sizes[k];
         make_pattern(plain, me + (int)k, bytes);
         fill(job, heap, plain, bytes);
         OK(weft_get_on_stream(ctx, own, heap, bytes, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         OK(weft_barrier(weft_team_world(job)));
         OK(weft_put_signal_on_stream(ctx, heap, own, bytes, signal, 1, WEFT_SIGNAL_ADD, other,
                                      stream));
         OK(weft_signal_wait_on_stream(ctx, signal, WEFT_GE, k + 1, stream));
         OK(weft_get_on_stream(ctx, own + 1, heap, bytes, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         look(job, plain, heap, bytes);
         for (size_t i = 0; i < bytes; i++)
             CHECK(plain[i] == pattern_byte(other + (int)k, i));
         OK(weft_barrier(weft_team_world(job)));
         OK(weft_get_on_stream(ctx, own + 3, heap, bytes, other, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         OK(weft_barrier(weft_team_world(job)));
         fill(job, heap, own + 3, bytes);
         look(job, plain, heap, bytes);
@@ -172,24 +172,24 @@ static void in_stream_order(const struct cuda *cuda, unsigned char *heap, unsign
             CHECK(plain[i] == pattern_byte(me + (int)k, i));
         OK(weft_barrier(weft_team_world(job)));
     }
-    CHECK(cuda->StreamDestroy(stream) == 0);
+    CHECK(driver->StreamDestroy(stream) == 0);
 }
 
 /* Several transfers at once on two streams, each with its own data. */
-static void crowd(const struct cuda *cuda, unsigned char *heap, unsigned char *own,
+static void crowd(const struct gpu_api *driver, unsigned char *heap, unsigned char *own,
                   unsigned char *plain)
 {
     enum { MANY = 30, EACH = 48 };
     CUstream streams[2];
     for (int i = 0; i < 2; i++)
-        CHECK(cuda->StreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == 0);
+        CHECK(driver->StreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == 0);
     make_pattern(plain, me, MANY * EACH);
     fill(job, heap, plain, MANY * EACH);
     OK(weft_barrier(weft_team_world(job)));
     for (size_t i = 0; i < MANY; i++)
         OK(weft_get_on_stream(ctx, own + i * EACH, heap + i * EACH, EACH, other, streams[i % 2]));
     for (int i = 0; i < 2; i++)
-        CHECK(cuda->StreamSynchronize(streams[i]) == 0);
+        CHECK(driver->StreamSynchronize(streams[i]) == 0);
     OK(weft_barrier(weft_team_world(job)));
     fill(job, heap, own, MANY * EACH);
     look(job, plain, heap, MANY * EACH);
@@ -197,17 +197,17 @@ static void crowd(const struct cuda *cuda, unsigned char *heap, unsigned char *o
         CHECK(plain[i] == pattern_byte(other, i));
     OK(weft_barrier(weft_team_world(job)));
     for (int i = 0; i < 2; i++)
-        CHECK(cuda->StreamDestroy(streams[i]) == 0);
+        CHECK(driver->StreamDestroy(streams[i]) == 0);
 }
 
 /* The stream continues only when the source has been read and the destination written. */
-static void goes_on_behind(const struct cuda *cuda, uint64_t *heap)
+static void goes_on_behind(const struct gpu_api *driver, uint64_t *heap)
 {
     enum { WORDS = 4096 };
     static uint64_t words[WORDS];
     uint64_t *source = heap, *target = heap + WORDS, *fresh = heap + 2 * WORDS;
     CUstream stream;
-    CHECK(cuda->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    CHECK(driver->StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
     for (uint64_t round = 1; round <= 10; round++) {
         for (size_t i = 0; i < WORDS; i++)
             words[i] = round << 56 | (uint64_t)me << 32 | i;
@@ -216,44 +216,44 @@ static void goes_on_behind(const struct cuda *cuda, uint64_t *heap)
         fill(job, fresh, words, sizeof words);
         OK(weft_put_on_stream(ctx, target, source, sizeof words, other, stream));
         OK(weft_put_on_stream(ctx, source, fresh, sizeof words, me, stream));
-        CHECK(cuda->StreamSynchronize(stream) == 0);
+        CHECK(driver->StreamSynchronize(stream) == 0);
         OK(weft_barrier(weft_team_world(job)));
         look(job, words, target, sizeof words);
         for (size_t i = 0; i < WORDS; i++)
             CHECK(words[i] == (round << 56 | (uint64_t)other << 32 | i));
         OK(weft_barrier(weft_team_world(job)));
     }
-    CHECK(cuda->StreamDestroy(stream) == 0);
+    CHECK(driver->StreamDestroy(stream) == 0);
 }
 
 static void foreign_memory(bool relayed)
 {
-    struct cuda cuda;
+    struct gpu_api driver;
     CUcontext context;
     CUdeviceptr own = 0;
     unsigned char *heap = gpu_alloc(job, BYTES + 16, 0), *plain = malloc(BYTES);
     uint64_t *words = gpu_alloc(job, 2048, WEFT_ALLOC_ZERO);
     weft_gpu_info info = {.size = sizeof info};
     OK(weft_gpu_query(job, &info));
-    CHECK(cuda_open(&cuda) == WEFT_OK);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, info.ordinal) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
-    CHECK(cuda.MemAlloc(&own, BYTES + 16) == 0);
+    CHECK(gpu_api_open(&driver) == WEFT_OK);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, info.ordinal) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
+    CHECK(driver.MemAlloc(&own, BYTES + 16) == 0);
     carry(heap, (unsigned char *)(uintptr_t)own, plain);
     behind_it(words, (uint64_t *)(uintptr_t)own, words + 250);
     between_heaps(heap, plain, words + 249);
     if (relayed) {
-        in_stream_order(&cuda, heap, (unsigned char *)(uintptr_t)own, plain, words + 251);
-        crowd(&cuda, heap, (unsigned char *)(uintptr_t)own, plain);
-        goes_on_behind(&cuda, (uint64_t *)(void *)heap);
+        in_stream_order(&driver, heap, (unsigned char *)(uintptr_t)own, plain, words + 251);
+        crowd(&driver, heap, (unsigned char *)(uintptr_t)own, plain);
+        goes_on_behind(&driver, (uint64_t *)(void *)heap);
     }
-    CHECK(cuda.MemFree(own) == 0);
-    struct piece piece = make_piece(&cuda, 12 << 20, info.ordinal, 0);
+    CHECK(driver.MemFree(own) == 0);
+    struct piece piece = make_piece(&driver, 12 << 20, info.ordinal, 0);
     carry(heap, (unsigned char *)(uintptr_t)piece.base, plain);
-    drop_piece(&cuda, piece);
-    CHECK(cuda.CtxPopCurrent(&context) == 0);
-    CHECK(cuda.DevicePrimaryCtxRelease(info.ordinal) == 0);
-    cuda_close(&cuda);
+    drop_piece(&driver, piece);
+    CHECK(driver.CtxPopCurrent(&context) == 0);
+    CHECK(driver.DevicePrimaryCtxRelease(info.ordinal) == 0);
+    gpu_api_close(&driver);
     free(plain);
 }
 

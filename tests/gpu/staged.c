@@ -4,7 +4,7 @@
  * owner and peer, a flag in mapped host memory after data in GPU memory, signals of either kind. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <weft.h>
 #include <weft/map.h>
@@ -254,7 +254,7 @@ static void one_fails(const char *call, int where, unsigned char *to, unsigned c
     fill(job, from, plain, BYTES);
     memset(plain, 0, BYTES);
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(cuda_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
+    CHECK(gpu_api_fault_plan(call, me == where ? 2 : 0, CUDA_ERROR_UNKNOWN));
     OK(weft_barrier(weft_team_world(job)));
     if (me != 0) {
         weft_barrier(weft_team_world(job)); /* until PE 0 ends the job or is finished */
@@ -282,7 +282,7 @@ static void without_events(uint64_t *to, uint64_t *from)
     uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
     fill(job, from, &mine, sizeof mine);
     OK(weft_barrier(weft_team_world(job)));
-    unsigned before = cuda_fault_uses();
+    unsigned before = gpu_api_fault_uses();
     for (uint64_t i = 0; i < 10; i++) {
         OK(weft_put(ctx, to, from, sizeof *to, next));
         OK(weft_quiet(ctx));
@@ -299,7 +299,7 @@ static void without_events(uint64_t *to, uint64_t *from)
         OK(weft_get(ctx, to + 8, from, sizeof value, next));
     }
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(cuda_fault_uses() == before);
+    CHECK(gpu_api_fault_uses() == before);
     uint64_t found[9];
     look(job, found, to, sizeof found);
     CHECK(found[0] == 0x8000000000000001u + (uint64_t)previous && found[1] == found[0]);
@@ -313,7 +313,7 @@ static void by_the_cpu(uint64_t *to, uint64_t *from)
     uint64_t value = 0, mine = 0x8000000000000001u + (uint64_t)me;
     fill(job, from, &mine, sizeof mine);
     OK(weft_barrier(weft_team_world(job)));
-    unsigned before = cuda_fault_uses();
+    unsigned before = gpu_api_fault_uses();
     for (uint64_t i = 0; i < 10; i++) {
         OK(weft_put(ctx, to, from, sizeof *to, next));
         OK(weft_put(ctx, to + 5, &mine, sizeof mine, next));
@@ -330,7 +330,7 @@ static void by_the_cpu(uint64_t *to, uint64_t *from)
         CHECK(value == 0x8000000000000001u + (uint64_t)next);
     }
     OK(weft_barrier(weft_team_world(job)));
-    CHECK(cuda_fault_uses() == before);
+    CHECK(gpu_api_fault_uses() == before);
     uint64_t found[6];
     look(job, found, to, sizeof found);
     CHECK(found[0] == 0x8000000000000001u + (uint64_t)previous && found[1] == found[0]);
@@ -343,10 +343,11 @@ int main(int argc, char **argv)
     bool fails = argc > 3 && strcmp(argv[1], "fails") == 0;
     bool counts = argc > 1 && strcmp(argv[1], "counts") == 0;
     if (fails || counts || cpu)
-        CHECK(cuda_fault_plan(counts ? "EventRecord" : argv[2], 0, 0)); /* of tables opened later */
+        CHECK(gpu_api_fault_plan(counts ? "EventRecord" : argv[2], 0,
+                                 0)); /* of tables opened later */
     bool apart = argc > 1 && strcmp(argv[1], "apart") == 0;
     if (apart) /* the driver reports no access to the peer's GPU */
-        CHECK(cuda_fault_plan("DeviceCanAccessPeer", 1, CUDA_ERROR_UNKNOWN));
+        CHECK(gpu_api_fault_plan("DeviceCanAccessPeer", 1, CUDA_ERROR_UNKNOWN));
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
     me = weft_my_pe(job);

@@ -3,12 +3,12 @@
  * weft_module_init(), as an argument by weft_device_state(). WEFT_TARGET is cuda. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <string.h>
 #include <weft/device/control.h>
 
-static struct cuda cuda;
+static struct gpu_api driver;
 
 static void expect_error(weft_status seen, weft_status wanted, const char *part)
 {
@@ -22,7 +22,7 @@ static void expect_error(weft_status seen, weft_status wanted, const char *part)
 static void expect_state(const weft_job *job, CUdeviceptr at, const struct weft_dev *other)
 {
     struct weft_dev seen;
-    CHECK(cuda.MemcpyDtoH(&seen, at, sizeof seen) == CUDA_SUCCESS);
+    CHECK(driver.MemcpyDtoH(&seen, at, sizeof seen) == CUDA_SUCCESS);
     CHECK(seen.version == WEFT_DEV_VERSION && seen.bytes == sizeof seen);
     CHECK(seen.me == weft_my_pe(job) && seen.n_pes == weft_n_pes(job));
     CHECK(seen.segment[WEFT_DEV_HEAP].size > 0 && seen.peers && seen.teams && seen.box);
@@ -35,7 +35,7 @@ static void load_module(size_t bytes, CUmodule *module)
 {
     char image[64];
     snprintf(image, sizeof image, "global weft_dev_state %zu", bytes);
-    CHECK(cuda.ModuleLoadData(module, image) == CUDA_SUCCESS);
+    CHECK(driver.ModuleLoadData(module, image) == CUDA_SUCCESS);
 }
 
 int main(void)
@@ -48,7 +48,7 @@ int main(void)
     size_t bytes;
     OK(weft_init(&job, NULL));
     gpu_alloc(job, 64, 0);
-    CHECK(cuda_open(&cuda) == WEFT_OK);
+    CHECK(gpu_api_open(&driver) == WEFT_OK);
     expect_error(weft_device_state(job, WEFT_DEV_VERSION, &state), WEFT_ERR_UNSUPPORTED,
                  "call weft_device_start() first");
     OK(weft_device_start(job));
@@ -63,12 +63,13 @@ int main(void)
 
     load_module(sizeof copy, &module);
     OK(weft_module_init(job, module));
-    CHECK(cuda.ModuleGetGlobal(&symbol, &bytes, module, "weft_dev_state") == CUDA_SUCCESS);
-    CHECK(cuda.MemcpyDtoH(&copy, (CUdeviceptr)(uintptr_t)state, sizeof copy) == CUDA_SUCCESS);
+    CHECK(driver.ModuleGetGlobal(&symbol, &bytes, module, "weft_dev_state") == CUDA_SUCCESS);
+    CHECK(driver.MemcpyDtoH(&copy, (CUdeviceptr)(uintptr_t)state, sizeof copy) == CUDA_SUCCESS);
     expect_state(job, symbol, &copy);
     load_module(sizeof copy + 8, &larger);
     expect_error(weft_module_init(job, larger), WEFT_ERR_ARGUMENT, "another weft_device.h");
-    CHECK(cuda.ModuleUnload(module) == CUDA_SUCCESS && cuda.ModuleUnload(larger) == CUDA_SUCCESS);
+    CHECK(driver.ModuleUnload(module) == CUDA_SUCCESS &&
+          driver.ModuleUnload(larger) == CUDA_SUCCESS);
 
     OK(weft_finalize(job));
     expect_error(weft_device_state(job, WEFT_DEV_VERSION, &state), WEFT_ERR_FINALIZED, "");

@@ -4,7 +4,7 @@
  * functions create the stream. */
 #include "gpu_test.h"
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include <dlfcn.h>
 #include <weft/stream.h>
@@ -14,28 +14,28 @@ enum { ROOM = 1 << 20, REPLAYS = 5 };
 static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous;
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUcontext context;
 static CUstream stream;
 
 static void make_stream(void)
 {
     CUdevice device = 0;
-    OK(cuda_open(&cuda));
+    OK(gpu_api_open(&driver));
     /* The job's GPU is the one that holds its heap. */
     int ordinal = 0;
     void *probe = gpu_alloc(job, 64, 0);
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   (uintptr_t)probe) == 0);
-    CHECK(cuda.DeviceGet(&device, ordinal) == 0);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, device) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
-    CHECK(cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
+    CHECK(driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     (uintptr_t)probe) == 0);
+    CHECK(driver.DeviceGet(&device, ordinal) == 0);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, device) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
+    CHECK(driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING) == 0);
 }
 
 static void synchronize(void)
 {
-    CHECK(cuda.StreamSynchronize(stream) == 0);
+    CHECK(driver.StreamSynchronize(stream) == 0);
 }
 
 static void puts_and_gets(char *dst, char *src, char *back)
@@ -137,10 +137,10 @@ static void graph(uint64_t *counter, uint64_t *seen)
 {
     CUresult (*begin)(CUstream, int), (*end)(CUstream, void **);
     CUresult (*instantiate)(void **, void *, unsigned long long), (*launch)(void *, CUstream);
-    *(void **)&begin = dlsym(cuda.handle, "cuStreamBeginCapture_v2");
-    *(void **)&end = dlsym(cuda.handle, "cuStreamEndCapture");
-    *(void **)&instantiate = dlsym(cuda.handle, "cuGraphInstantiateWithFlags");
-    *(void **)&launch = dlsym(cuda.handle, "cuGraphLaunch");
+    *(void **)&begin = dlsym(driver.handle, "cuStreamBeginCapture_v2");
+    *(void **)&end = dlsym(driver.handle, "cuStreamEndCapture");
+    *(void **)&instantiate = dlsym(driver.handle, "cuGraphInstantiateWithFlags");
+    *(void **)&launch = dlsym(driver.handle, "cuGraphLaunch");
     if (!begin || !end || !instantiate || !launch)
         return; /* the stand-in has no graphs */
     uint64_t zero[2] = {0}, value;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     FAILS(weft_put_on_stream(ctx, gpu_a, gpu_b, 8, n, stream), WEFT_ERR_PE, "does not exist");
     FAILS(weft_signal_wait_on_stream(ctx, gpu_signal, WEFT_CMP_COUNT, 1, stream), WEFT_ERR_OP,
           "not a weft_cmp");
-    CHECK(cuda.StreamDestroy(stream) == 0);
+    CHECK(driver.StreamDestroy(stream) == 0);
     OK(weft_finalize(job));
     return 0;
 }

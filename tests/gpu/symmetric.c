@@ -12,7 +12,7 @@
 
 enum { MIB = 1 << 20, PIECE = 4 * MIB };
 
-static struct cuda cuda;
+static struct gpu_api driver;
 static weft_job *job;
 static weft_ctx *ctx;
 static int me, n, next, previous, ordinal;
@@ -30,7 +30,7 @@ static int live(void)
 
 static struct piece shareable(size_t bytes)
 {
-    return make_piece(&cuda, bytes, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    return make_piece(&driver, bytes, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
 /* Whether the history of the black box has the call after its first `before` entries. */
@@ -108,7 +108,7 @@ static void refusals(void)
     void *symmetric = &symmetric;
     CUdeviceptr plain;
     static char host[64];
-    CHECK(cuda.MemAlloc(&plain, PIECE) == 0);
+    CHECK(driver.MemAlloc(&plain, PIECE) == 0);
     FAILS(weft_register_symmetric(job, (void *)(uintptr_t)plain, PIECE, &symmetric),
           WEFT_ERR_ADDRESS, "is not memory of cuMemCreate()");
     CHECK(symmetric == NULL);
@@ -122,27 +122,27 @@ static void refusals(void)
     FAILS(weft_register_symmetric(job, heap, 4096, &symmetric), WEFT_ERR_ADDRESS,
           "is symmetric already");
     OK(weft_free(job, heap));
-    CHECK(cuda.MemFree(plain) == 0);
+    CHECK(driver.MemFree(plain) == 0);
 
     struct piece piece = shareable(PIECE);
     void *base = (void *)(uintptr_t)piece.base;
     FAILS(weft_register_symmetric(job, base, PIECE + 1, &symmetric), WEFT_ERR_ADDRESS,
           "4194304 of them from that address on");
     FAILS(weft_unregister_symmetric(job, base), WEFT_ERR_ADDRESS, "nothing is registered");
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
     if (n > 1) {
-        piece = make_piece(&cuda, PIECE, ordinal, 0);
+        piece = make_piece(&driver, PIECE, ordinal, 0);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
               WEFT_ERR_UNSUPPORTED, "peers need a file descriptor");
-        drop_piece(&cuda, piece);
+        drop_piece(&driver, piece);
     }
     int devices = 0;
-    CHECK(cuda.DeviceGetCount(&devices) == 0);
+    CHECK(driver.DeviceGetCount(&devices) == 0);
     if (devices > 1) {
-        piece = make_piece(&cuda, PIECE, !ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        piece = make_piece(&driver, PIECE, !ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
               WEFT_ERR_UNSUPPORTED, "this PE's heap is on GPU");
-        drop_piece(&cuda, piece);
+        drop_piece(&driver, piece);
     }
 }
 
@@ -161,11 +161,11 @@ static void mismatches(void)
     struct piece larger = shareable(me ? PIECE : 2 * PIECE);
     FAILS(weft_register_symmetric(job, (void *)(uintptr_t)larger.base, 64, &symmetric),
           WEFT_ERR_MISMATCH, "it must be the same at every PE");
-    drop_piece(&cuda, larger);
+    drop_piece(&driver, larger);
     static char host[64];
     FAILS(weft_register_symmetric(job, me == n - 1 ? host : base, 64, &symmetric), WEFT_ERR_ADDRESS,
           me == n - 1 ? "is not memory of cuMemCreate()" : " failed: ");
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
 }
 
 /* Address ranges become free again in whatever order they are unregistered, and the heap grows
@@ -208,11 +208,11 @@ static void places(void)
         struct piece large = shareable(info.heap_window - info.heap_backed);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)large.base, 64, &none),
               WEFT_ERR_NO_MEMORY, "do not fit into the GPU heap's windows");
-        drop_piece(&cuda, large);
+        drop_piece(&driver, large);
     }
     for (int i = 0; i < 3; i++) {
         unregister(at[i]);
-        drop_piece(&cuda, pieces[i]);
+        drop_piece(&driver, pieces[i]);
     }
 }
 
@@ -226,20 +226,20 @@ static void begin(void)
     next = (me + 1) % n;
     previous = (me + n - 1) % n;
     char *gpu = gpu_alloc(job, 64, 0);
-    OK(cuda_open(&cuda));
-    CHECK(cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)gpu) ==
-          0);
-    CHECK(cuda.DevicePrimaryCtxRetain(&context, ordinal) == 0);
-    CHECK(cuda.CtxPushCurrent(context) == 0);
+    OK(gpu_api_open(&driver));
+    CHECK(driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     (uintptr_t)gpu) == 0);
+    CHECK(driver.DevicePrimaryCtxRetain(&context, ordinal) == 0);
+    CHECK(driver.CtxPushCurrent(context) == 0);
 }
 
 static void end(void)
 {
     CUcontext context;
     OK(weft_finalize(job));
-    CHECK(cuda.CtxPopCurrent(&context) == 0);
-    CHECK(cuda.DevicePrimaryCtxRelease(ordinal) == 0);
-    cuda_close(&cuda);
+    CHECK(driver.CtxPopCurrent(&context) == 0);
+    CHECK(driver.DevicePrimaryCtxRelease(ordinal) == 0);
+    gpu_api_close(&driver);
 }
 
 /* One call of the driver fails at PE 0: all PEs get an error, no object is left, and the next
@@ -248,7 +248,7 @@ static void one_fails(const char *call)
 {
     void *symmetric;
     uint64_t seen;
-    CHECK(cuda_fault_plan(call, 0, 0)); /* tables opened from here on can inject this fault */
+    CHECK(gpu_api_fault_plan(call, 0, 0)); /* tables opened from here on can inject this fault */
     begin();
     struct piece piece = shareable(PIECE);
     char *base = (char *)(uintptr_t)piece.base;
@@ -258,14 +258,14 @@ static void one_fails(const char *call)
     OK(weft_g64(ctx, word, &seen, next));
     OK(weft_free(job, word));
     int alive = live();
-    CHECK(cuda_fault_plan(call, me == 0, CUDA_ERROR_UNKNOWN));
+    CHECK(gpu_api_fault_plan(call, me == 0, CUDA_ERROR_UNKNOWN));
     weft_status status = weft_register_symmetric(job, base, PIECE, &symmetric);
     /* A thread of a path also queries attributes, so its query may be the one that fails. */
     if (status || strcmp(call, "PointerGetAttribute") != 0) {
         CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_ADDRESS);
         CHECK(strstr(weft_last_error(), me ? "PE 0" : call));
     }
-    CHECK(cuda_fault_plan(call, 0, 0));
+    CHECK(gpu_api_fault_plan(call, 0, 0));
     if (status) {
         CHECK(live() == alive);
         OK(weft_register_symmetric(job, base, PIECE, &symmetric));
@@ -276,9 +276,9 @@ static void one_fails(const char *call)
     CHECK(seen == 5 + (uint64_t)previous);
     unregister(symmetric);
     CHECK(live() == alive);
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
     end();
-    CHECK(!cuda_fault_plan(NULL, 0, 0));
+    CHECK(!gpu_api_fault_plan(NULL, 0, 0));
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "machine/checks/explain.h"
 #include "machine/live/ladder.h"
 #include "machine/live/ladder_verbs.h"
@@ -28,11 +28,11 @@ static int (*verbs_live)(void), (*cuda_live)(void);
 static int set_up(void **state)
 {
     (void)state;
-    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW), *cuda = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!verbs || !cuda)
+    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW), *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!verbs || !driver)
         return -1;
     *(void **)&verbs_live = dlsym(verbs, "fake_verbs_live");
-    *(void **)&cuda_live = dlsym(cuda, "fake_cuda_live");
+    *(void **)&cuda_live = dlsym(driver, "fake_cuda_live");
     return verbs_live && cuda_live ? 0 : -1;
 }
 
@@ -44,7 +44,7 @@ static int plain(void **state)
                                         "FAKE_CUDA_RDMA"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
-    cuda_fault_plan(NULL, 0, 0);
+    gpu_api_fault_plan(NULL, 0, 0);
     return 0;
 }
 
@@ -259,7 +259,7 @@ static void assert_refused(struct machine *m, weft_status status, const char *se
         fail_msg("%s\n   expected: %s", weft_last_error(), sentence);
     assert_int_equal(m->n_ladder, 0);
     assert_nothing_left();
-    cuda_fault_plan(NULL, 0, 0);
+    gpu_api_fault_plan(NULL, 0, 0);
 }
 
 static void test_no_climb(void **state)
@@ -269,11 +269,11 @@ static void test_no_climb(void **state)
     setenv("FAKE_VERBS_DEVICES", "", 1);
     assert_refused(m, WEFT_ERR_UNSUPPORTED, "mlx5_0 among 0 RDMA devices");
     unsetenv("FAKE_VERBS_DEVICES");
-    cuda_fault_plan("MemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    gpu_api_fault_plan("MemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
     assert_refused(m, WEFT_ERR_NO_MEMORY, "cuMemAlloc of 4194304 bytes: CUDA_ERROR_OUT_OF_MEMORY");
-    cuda_fault_plan("DevicePrimaryCtxRetain", 1, CUDA_ERROR_UNKNOWN);
+    gpu_api_fault_plan("DevicePrimaryCtxRetain", 1, CUDA_ERROR_UNKNOWN);
     assert_refused(m, WEFT_ERR_SYSTEM, "cuDevicePrimaryCtxRetain of gpu0: CUDA_ERROR_UNKNOWN");
-    cuda_fault_plan("DeviceGetCount", 2, CUDA_ERROR_UNKNOWN); /* after the call at load time */
+    gpu_api_fault_plan("DeviceGetCount", 2, CUDA_ERROR_UNKNOWN); /* after the call at load time */
     assert_refused(m, WEFT_ERR_UNSUPPORTED, "CUDA lists no GPU at 0000:10:00.0");
     text_set(m, &m->gpus[0].bdf, "0000:77:00.0");
     assert_refused(m, WEFT_ERR_UNSUPPORTED,
@@ -295,7 +295,7 @@ static void test_ask_cuda(void **state)
     assert_int_equal(machine_read_cuda(m), WEFT_OK);
     unsetenv("FAKE_CUDA_MULTICAST");
     assert_true(number_is(m->gpus[0].multicast, 0));
-    cuda_fault_plan("DeviceGetAttribute", 1, CUDA_ERROR_INVALID_VALUE);
+    gpu_api_fault_plan("DeviceGetAttribute", 1, CUDA_ERROR_INVALID_VALUE);
     m->gpus[0].dmabuf = m->gpus[0].rdma = (struct machine_number){0};
     assert_int_equal(machine_read_cuda(m), WEFT_OK);
     assert_false(number_is(m->gpus[0].dmabuf, 1));

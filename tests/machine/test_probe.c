@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "gpu/test/cache.h"
 #include "machine/checks/doctor.h"
 #include "machine/checks/explain.h"
@@ -298,14 +298,14 @@ static void one_error(void **state)
 static void failing_calls(void **state)
 {
     (void)state;
-    for (const char *const *name = cuda_function_names; *name; name++) {
+    for (const char *const *name = gpu_api_function_names; *name; name++) {
         unsigned k = 1, uses = 1;
         for (; k <= uses && k <= 2; k++) {
             struct machine *m = load();
-            assert_true(cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
+            assert_true(gpu_api_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
             weft_status status = measure(m, true);
-            uses = cuda_fault_uses();
-            cuda_fault_plan(NULL, 0, 0);
+            uses = gpu_api_fault_uses();
+            gpu_api_fault_plan(NULL, 0, 0);
             if (status)
                 assert_true(strlen(weft_last_error()) > 10);
             const struct machine_measured *r = machine_find_measured(m, "gpu0", "gpu1");

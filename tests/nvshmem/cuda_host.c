@@ -10,7 +10,7 @@
 
 enum { PIECE = 4 << 20, WORDS = 1000 };
 
-static struct cuda cuda;
+static struct gpu_api driver;
 static int ordinal;
 
 #define SAYS(call, expected, words)                                                                \
@@ -24,11 +24,11 @@ static void use_driver(void)
 {
     CUcontext context;
     void *own = nvshmem_malloc(64);
-    OWN_MEMORY_DO(cuda_open(&cuda));
+    OWN_MEMORY_DO(gpu_api_open(&driver));
     OWN_MEMORY_DO(
-        cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)own));
-    OWN_MEMORY_DO(cuda.DevicePrimaryCtxRetain(&context, ordinal));
-    OWN_MEMORY_DO(cuda.CtxPushCurrent(context));
+        driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (uintptr_t)own));
+    OWN_MEMORY_DO(driver.DevicePrimaryCtxRetain(&context, ordinal));
+    OWN_MEMORY_DO(driver.CtxPushCurrent(context));
     nvshmem_free(own);
 }
 
@@ -77,7 +77,7 @@ static void check_operations(double *to, double *from)
 static void check_symmetric(void)
 {
     struct piece piece =
-        make_piece(&cuda, PIECE, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        make_piece(&driver, PIECE, ordinal, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     void *own = (void *)(uintptr_t)piece.base;
     CHECK(!nvshmemx_buffer_register_symmetric(own, PIECE, 1) &&
               strstr(weft_last_error(), "flags 0x1; there are none but 0"),
@@ -91,7 +91,7 @@ static void check_symmetric(void)
     CHECK(!nvshmemx_buffer_unregister_symmetric(symmetric, PIECE), "%s", weft_last_error());
     SAYS(nvshmemx_buffer_unregister_symmetric(symmetric, PIECE), NVSHMEMX_ERROR_INVALID_VALUE,
          "nothing is registered");
-    drop_piece(&cuda, piece);
+    drop_piece(&driver, piece);
 }
 
 /* Local memory of this PE need not be symmetric, including GPU memory of another allocator. */
@@ -99,7 +99,7 @@ static void check_own_pe(void)
 {
     CUdeviceptr device;
     double sent[8] = {1, 2, 3, 4, 5, 6, 7, 8}, seen[8] = {0};
-    OWN_MEMORY_DO(cuda.MemAlloc(&device, 4096));
+    OWN_MEMORY_DO(driver.MemAlloc(&device, 4096));
     double *own = (double *)(uintptr_t)device;
     nvshmem_double_put(own, sent, 8, me);
     nvshmem_double_get(seen, own, 8, me);
@@ -110,7 +110,7 @@ static void check_own_pe(void)
           seen[1], seen[2], seen[3]);
     nvshmem_double_p(own + 1, -9, me);
     CHECK(nvshmem_double_g(own + 1, me) == -9 && nvshmem_double_g(own, me) == 1, "single ones");
-    OWN_MEMORY_DO(cuda.MemFree(device));
+    OWN_MEMORY_DO(driver.MemFree(device));
 }
 
 /* Memory of the program's own allocator as a local buffer, registered and unregistered. */
@@ -118,7 +118,7 @@ static void check_buffers(double *to)
 {
     CUdeviceptr device;
     double seen = 0;
-    OWN_MEMORY_DO(cuda.MemAlloc(&device, 4096));
+    OWN_MEMORY_DO(driver.MemAlloc(&device, 4096));
     double *own = (double *)(uintptr_t)device;
     CHECK(!nvshmemx_buffer_register(own, 4096), "%s", weft_last_error());
     nvshmem_double_p(to, me + 0.25, me);
@@ -138,7 +138,7 @@ static void check_buffers(double *to)
     nvshmemx_buffer_unregister_all();
     CHECK(!nvshmemx_buffer_register(own, 4096), "%s", weft_last_error());
     nvshmemx_buffer_unregister_all();
-    OWN_MEMORY_DO(cuda.MemFree(device));
+    OWN_MEMORY_DO(driver.MemFree(device));
 }
 
 /* ----------------------------------------------------------------------------------- modules */
@@ -148,7 +148,7 @@ static CUmodule module_with(const char *name, size_t bytes)
     char image[100];
     CUmodule module;
     snprintf(image, sizeof image, "global %s %zu", name, bytes);
-    OWN_MEMORY_DO(cuda.ModuleLoadData(&module, image));
+    OWN_MEMORY_DO(driver.ModuleLoadData(&module, image));
     return module;
 }
 
@@ -157,9 +157,9 @@ static struct weft_dev state_in(CUmodule module)
     CUdeviceptr at;
     size_t bytes;
     struct weft_dev state;
-    OWN_MEMORY_DO(cuda.ModuleGetGlobal(&at, &bytes, module, "weft_dev_state"));
-    OWN_MEMORY_DO(cuda.MemcpyAsync((uintptr_t)&state, at, sizeof state, NULL));
-    OWN_MEMORY_DO(cuda.StreamSynchronize(NULL));
+    OWN_MEMORY_DO(driver.ModuleGetGlobal(&at, &bytes, module, "weft_dev_state"));
+    OWN_MEMORY_DO(driver.MemcpyAsync((uintptr_t)&state, at, sizeof state, NULL));
+    OWN_MEMORY_DO(driver.StreamSynchronize(NULL));
     return state;
 }
 
@@ -181,21 +181,21 @@ static void check_modules(const double *symmetric)
     CHECK(!nvshmemx_cumodule_init(module), "%s", weft_last_error());
     check_state(module, symmetric);
     CHECK(!nvshmemx_cumodule_finalize(module), "refused");
-    cuda.ModuleUnload(module);
+    driver.ModuleUnload(module);
 
     CUmodule library = module_with("weft_dev_state", sizeof(struct weft_dev));
     CHECK(!nvshmemx_culibrary_init(library), "%s", weft_last_error());
     check_state(library, symmetric);
     CHECK(!nvshmemx_culibrary_finalize(library), "refused");
-    cuda.ModuleUnload(library);
+    driver.ModuleUnload(library);
 
     CUmodule large = module_with("weft_dev_state", sizeof(struct weft_dev) + 8);
     SAYS(nvshmemx_cumodule_init(large), WEFT_ERR_ARGUMENT, "another weft_device.h");
     SAYS(nvshmemx_culibrary_init(large), WEFT_ERR_ARGUMENT, "another weft_device.h");
-    cuda.ModuleUnload(large);
+    driver.ModuleUnload(large);
     CUmodule other = module_with("counter", 8);
     SAYS(nvshmemx_cumodule_init(other), WEFT_ERR_SYSTEM, "CUDA_ERROR_NOT_FOUND");
-    cuda.ModuleUnload(other);
+    driver.ModuleUnload(other);
     SAYS(nvshmemx_culibrary_init(&other), WEFT_ERR_SYSTEM, "cuLibraryGetModule");
     SAYS(nvshmemx_cumodule_init(NULL), WEFT_ERR_ARGUMENT, "the module is null");
     SAYS(nvshmemx_culibrary_init(NULL), WEFT_ERR_ARGUMENT, "the library is null");

@@ -103,7 +103,7 @@ static struct gpu_map map;
 static struct map_backend *const some_way = (struct map_backend *)&map;
 static struct boot boot = {.local_pe = 1};
 static struct gpu_coll gpu_coll;
-static struct cuda cuda;
+static struct gpu_api driver;
 static struct gpu gpu;
 static struct weft_ctx ctx;
 static struct weft_job job;
@@ -411,9 +411,9 @@ static int set_up(void **state)
     beneath.ints[CONFIG_COLL_SMS] = 16;
     beneath.choice = (struct coll_choice){
         .algorithm = COLL_ALGO_SIMPLE, .bytes = UINT64_MAX, .blocks = 4, .threads = 512};
-    cuda.ThreadExchangeStreamCaptureMode = exchange_mode;
-    cuda.PointerGetAttribute = pointer_attribute;
-    cuda.driver_version = 13010;
+    driver.ThreadExchangeStreamCaptureMode = exchange_mode;
+    driver.PointerGetAttribute = pointer_attribute;
+    driver.driver_version = 13010;
     map = (struct gpu_map){.backend = some_way};
     static const CUdeviceptr bases[4] = {0x60000000, GPU_HEAP, 0x80000000, 0x90000000};
     for (int i = 0; i < 4; i++)
@@ -422,8 +422,8 @@ static int set_up(void **state)
         pes[i] = 4;
     memcpy(pes, (int[]){4, 2, 7, OTHER_NODE}, 4 * sizeof *pes);
     gpu_coll = (struct gpu_coll){.stream = (CUstream)0x77};
-    gpu = (struct gpu){.cuda = cuda,
-                       .device = {.cuda = &cuda, .visible = 3, .name = "some GPU"},
+    gpu = (struct gpu){.driver = driver,
+                       .device = {.driver = &driver, .visible = 3, .name = "some GPU"},
                        .heap = {.size = GPU_HEAP_BYTES,
                                 .backed = GPU_BACKED,
                                 .windows = windows,

@@ -147,7 +147,7 @@ static struct gpu_map *fake_make(const struct map_backend *way)
     gpu.boot = &boot;
     static struct gpu_pinned pinned;
     gpu.pinned = &pinned;
-    gpu.device.cuda = &gpu.cuda;
+    gpu.device.driver = &gpu.driver;
     snprintf(gpu.device.bus_id, sizeof gpu.device.bus_id, "0000:0d:00.0");
     gpu.layout.map_test_offset = TEST_AT;
     gpu.heap.device = &gpu.device;

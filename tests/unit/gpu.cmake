@@ -101,8 +101,8 @@ set_tests_properties(unit.gpu.delayed unit.gpu_peers.delayed unit.gpu_api_faults
 # Our declarations beside NVIDIA's, where those are found.
 find_path(CUDA_H cuda.h HINTS ENV CUDA_HOME PATHS /usr/local/cuda/include PATH_SUFFIXES include)
 if(CUDA_H)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/driver/cuda.h)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/src/driver/cuda.h rows REGEX "^    X\\(CU[A-Z0-9_]+, [0-9]+\\)")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/driver/gpu_api.h)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/src/driver/gpu_api.h rows REGEX "^    X\\(CU[A-Z0-9_]+, [0-9]+\\)")
   string(REGEX REPLACE "    X\\((CU[A-Z0-9_]+), [0-9]+\\)[^;]*" "\\1" names "${rows}")
   list(JOIN names ",\n" names)
   file(CONFIGURE OUTPUT cuda_abi_constants.inc CONTENT "@names@,\n" @ONLY)

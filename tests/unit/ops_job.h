@@ -32,7 +32,7 @@ static struct {
     int pes[OPS_PES];
     struct boot boot;
     struct gpu gpu;
-    struct cuda cuda;
+    struct gpu_api driver;
     struct gpu_window windows[OPS_PES];
     int slot_of[OPS_PES], local_pes[OPS_PES];
     struct peer peers[MEMORY_KINDS][OPS_PES];
@@ -89,7 +89,7 @@ static inline void ops_begin(void)
                              .local_npes = OPS_PES,
                              .local_pes = ops.local_pes};
     ops.gpu = (struct gpu){.boot = &ops.boot,
-                           .device = {.cuda = &ops.cuda, .ordinal = 2, .name = "some GPU"},
+                           .device = {.driver = &ops.driver, .ordinal = 2, .name = "some GPU"},
                            .heap = {.boot = &ops.boot,
                                     .size = OPS_GPU_BYTES,
                                     .backed = OPS_GPU_BYTES / 2,

@@ -358,7 +358,7 @@ static void copy_engines_may_make_streams_during_a_capture(void **state)
     assert_int_equal(beneath.mode, 0);
     /* A driver without cuThreadExchangeStreamCaptureMode. */
     beneath.fails = CALL_NONE;
-    gpu.cuda.ThreadExchangeStreamCaptureMode = NULL;
+    gpu.driver.ThreadExchangeStreamCaptureMode = NULL;
     beneath.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     beneath.mode = 0;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 #include "cuda_abi.h"
 

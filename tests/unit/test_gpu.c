@@ -175,13 +175,13 @@ static void faults_of_kernels(void **state)
 {
     (void)state;
     static const CUresult ended[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
-    struct cuda cuda;
-    assert_int_equal(cuda_open(&cuda), WEFT_OK);
+    struct gpu_api driver;
+    assert_int_equal(gpu_api_open(&driver), WEFT_OK);
     for (size_t i = 0; i < sizeof ended / sizeof *ended; i++)
-        assert_int_equal(cuda_fail(&cuda, ended[i], "cuStreamSynchronize"), WEFT_ERR_KERNEL);
-    assert_int_equal(cuda_fail(&cuda, CUDA_ERROR_OPERATING_SYSTEM, "any"), WEFT_ERR_SYSTEM);
-    assert_int_equal(cuda_fail(&cuda, CUDA_ERROR_OUT_OF_MEMORY, "any"), WEFT_ERR_NO_MEMORY);
-    cuda_close(&cuda);
+        assert_int_equal(gpu_api_fail(&driver, ended[i], "cuStreamSynchronize"), WEFT_ERR_KERNEL);
+    assert_int_equal(gpu_api_fail(&driver, CUDA_ERROR_OPERATING_SYSTEM, "any"), WEFT_ERR_SYSTEM);
+    assert_int_equal(gpu_api_fail(&driver, CUDA_ERROR_OUT_OF_MEMORY, "any"), WEFT_ERR_NO_MEMORY);
+    gpu_api_close(&driver);
 }
 
 /* A kernel of the program occupies the whole GPU and waits for the host; loads, stores, copies and
@@ -251,12 +251,12 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
 static void every_call_may_fail(void **state)
 {
     (void)state;
-    for (const char *const *name = cuda_function_names; *name; name++) {
+    for (const char *const *name = gpu_api_function_names; *name; name++) {
         for (unsigned k = 1; k < 100; k++) {
-            cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
+            gpu_api_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
             weft_status status = run_single(false);
-            unsigned uses = cuda_fault_uses();
-            cuda_fault_plan(NULL, 0, 0);
+            unsigned uses = gpu_api_fault_uses();
+            gpu_api_fault_plan(NULL, 0, 0);
             /* Objects that a failed release leaves are no fault of the library. */
             if (!is_release(*name, status))
                 assert_nothing_left(*name, k);

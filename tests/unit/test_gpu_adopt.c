@@ -21,8 +21,8 @@
 
 enum { SLOTS = 3, OWN = 1, MIB = 1 << 20, GRANULE = 2 * MIB, START = 0x40000000, BYTES = 6 * MIB };
 
-static struct cuda cuda;
-static struct gpu_device device = {.cuda = &cuda, .device = 7, .ordinal = 3};
+static struct gpu_api driver;
+static struct gpu_device device = {.driver = &driver, .device = 7, .ordinal = 3};
 static int local_pes[SLOTS] = {2, 5, 9};
 static struct boot boot;
 static struct gpu_heap heap;
@@ -167,12 +167,12 @@ static const struct boot_ops ops = {.share_fd = share_fd};
 
 static int set_up(void **state)
 {
-    cuda = (struct cuda){.MemRetainAllocationHandle = retain,
-                         .MemRelease = release,
-                         .MemGetAllocationPropertiesFromHandle = get_properties,
-                         .PointerGetAttribute = attribute,
-                         .GetErrorName = error_text,
-                         .GetErrorString = error_text};
+    driver = (struct gpu_api){.MemRetainAllocationHandle = retain,
+                              .MemRelease = release,
+                              .MemGetAllocationPropertiesFromHandle = get_properties,
+                              .PointerGetAttribute = attribute,
+                              .GetErrorName = error_text,
+                              .GetErrorString = error_text};
     boot = (struct boot){.ops = &ops,
                          .pe = 5,
                          .npes = 11,

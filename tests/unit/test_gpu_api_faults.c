@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/config.h"
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "fake_cuda.h"
 
 #include <stdio.h>
@@ -239,14 +239,14 @@ static void every_call_may_fail(void **state)
 {
     (void)state;
     unsigned long runs = 0, faults = 0;
-    for (const char *const *name = cuda_function_names; *name; name++) {
+    for (const char *const *name = gpu_api_function_names; *name; name++) {
         /* All of the first uses fail once, then ever fewer: hundreds of copies differ little. */
         for (unsigned k = 1; k < 400; k += 1 + k / 6) {
             char sentence[600] = "";
-            cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
+            gpu_api_fault_plan(*name, k, CUDA_ERROR_UNKNOWN);
             weft_status status = run(sentence, sizeof sentence);
-            unsigned uses = cuda_fault_uses();
-            cuda_fault_plan(NULL, 0, 0);
+            unsigned uses = gpu_api_fault_uses();
+            gpu_api_fault_plan(NULL, 0, 0);
             runs++;
             faults += status != WEFT_OK;
             if (status && strlen(sentence) < 10)
@@ -276,13 +276,13 @@ static void what_cannot_be_read_is_no_finding(void **state)
     int result = 0;
     config_reset();
     /* no use fails, but the fault plan is ready for the next call */
-    cuda_fault_plan("MemcpyAsync", 0, CUDA_ERROR_UNKNOWN);
+    gpu_api_fault_plan("MemcpyAsync", 0, CUDA_ERROR_UNKNOWN);
     assert_int_equal(weft_init(&job, NULL), WEFT_OK);
     assert_int_equal(weft_alloc(job, WEFT_GPU, 64, 0, WEFT_ALLOC_ZERO, &gpu), WEFT_OK);
-    cuda_fault_plan("MemcpyAsync", 1, CUDA_ERROR_UNKNOWN);
+    gpu_api_fault_plan("MemcpyAsync", 1, CUDA_ERROR_UNKNOWN);
     weft_status status = weft_test(weft_default_ctx(job), WEFT_INT64, gpu, WEFT_EQ, 0, &result);
-    unsigned uses = cuda_fault_uses();
-    cuda_fault_plan(NULL, 0, 0);
+    unsigned uses = gpu_api_fault_uses();
+    gpu_api_fault_plan(NULL, 0, 0);
     assert_true(uses > 0);
     assert_true(status != WEFT_OK);
     assert_non_null(strstr(weft_last_error(), "cuMemcpyAsync"));

@@ -261,19 +261,19 @@ static int set_up(void **state)
     boot.local_npes = 1;
     unsetenv("WEFT_TEST_COPY_THREADS");
     unsetenv("WEFT_PROVE");
-    gpu.cuda = (struct cuda){.CtxPushCurrent = push,
-                             .CtxPopCurrent = pop,
-                             .StreamCreate = stream_create,
-                             .StreamDestroy = stream_destroy,
-                             .MemcpyAsync = copy_async,
-                             .MemHostAlloc = host_alloc,
-                             .MemFreeHost = free_host,
-                             .MemAlloc = alloc,
-                             .MemFree = free_device,
-                             .GetErrorName = error_text,
-                             .GetErrorString = error_text,
-                             .driver_version = 12345};
-    gpu.device.cuda = &gpu.cuda;
+    gpu.driver = (struct gpu_api){.CtxPushCurrent = push,
+                                  .CtxPopCurrent = pop,
+                                  .StreamCreate = stream_create,
+                                  .StreamDestroy = stream_destroy,
+                                  .MemcpyAsync = copy_async,
+                                  .MemHostAlloc = host_alloc,
+                                  .MemFreeHost = free_host,
+                                  .MemAlloc = alloc,
+                                  .MemFree = free_device,
+                                  .GetErrorName = error_text,
+                                  .GetErrorString = error_text,
+                                  .driver_version = 12345};
+    gpu.device.driver = &gpu.driver;
     gpu.boot = &boot;
     lane.stream = (CUstream)&streams[STREAMS - 1];
     pthread_mutex_init(&gpu.bouncing.lock, NULL);

@@ -274,25 +274,25 @@ static int set_up(void **state)
     memset(taken_by, 0, sizeof taken_by);
     forget();
     for (int g = 0; g < GPUS; g++) {
-        gpus[g].cuda.CtxPushCurrent = push;
-        gpus[g].cuda.CtxPopCurrent = pop;
-        gpus[g].cuda.MemcpyAsync = copy_async;
-        gpus[g].cuda.EventRecord = record;
-        gpus[g].cuda.StreamWaitEvent = wait_event;
-        gpus[g].cuda.EventCreate = event_create;
-        gpus[g].cuda.EventDestroy = event_destroy;
-        gpus[g].cuda.EventQuery = event_query;
-        gpus[g].cuda.StreamCreate = stream_create;
-        gpus[g].cuda.StreamDestroy = stream_destroy;
-        gpus[g].cuda.StreamQuery = stream_query;
-        gpus[g].cuda.StreamGetCaptureInfo = capture_info;
-        gpus[g].cuda.StreamIsCapturing = is_capturing;
-        gpus[g].cuda.StreamWriteValue64 = write_64;
-        gpus[g].cuda.StreamBatchMemOp = batch_op;
-        gpus[g].cuda.PointerGetAttribute = pointer_attribute;
-        gpus[g].cuda.GetErrorName = error_text;
-        gpus[g].cuda.GetErrorString = error_text;
-        gpus[g].device.cuda = &gpus[g].cuda;
+        gpus[g].driver.CtxPushCurrent = push;
+        gpus[g].driver.CtxPopCurrent = pop;
+        gpus[g].driver.MemcpyAsync = copy_async;
+        gpus[g].driver.EventRecord = record;
+        gpus[g].driver.StreamWaitEvent = wait_event;
+        gpus[g].driver.EventCreate = event_create;
+        gpus[g].driver.EventDestroy = event_destroy;
+        gpus[g].driver.EventQuery = event_query;
+        gpus[g].driver.StreamCreate = stream_create;
+        gpus[g].driver.StreamDestroy = stream_destroy;
+        gpus[g].driver.StreamQuery = stream_query;
+        gpus[g].driver.StreamGetCaptureInfo = capture_info;
+        gpus[g].driver.StreamIsCapturing = is_capturing;
+        gpus[g].driver.StreamWriteValue64 = write_64;
+        gpus[g].driver.StreamBatchMemOp = batch_op;
+        gpus[g].driver.PointerGetAttribute = pointer_attribute;
+        gpus[g].driver.GetErrorName = error_text;
+        gpus[g].driver.GetErrorString = error_text;
+        gpus[g].device.driver = &gpus[g].driver;
         gpus[g].device.ordinal = g;
         gpus[g].boot = &boot;
         pthread_mutex_init(&gpus[g].events.lock, NULL);
@@ -301,8 +301,8 @@ static int set_up(void **state)
     }
     gpu->pinned = &pinned;
     gpu->pinned_device = (uintptr_t)&pinned;
-    gpu->cuda.LaunchKernel = launch;
-    gpu->cuda.StreamWriteValue32 = write_32;
+    gpu->driver.LaunchKernel = launch;
+    gpu->driver.StreamWriteValue32 = write_32;
     gpu->module.device = &gpu->device;
     gpu->module.functions[GPU_weft_kernel_atomic] = atomics;
     gpu->module.functions[GPU_weft_kernel_copy] = signals;
@@ -612,7 +612,7 @@ static void captures_have_their_own_streams(void **state)
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK); /* outside of any capture */
     expect("E E S R206@7 W408<206 C408:1000+101 C7:0+100 R207@408 W7<207 ");
     capture = 12; /* the driver does not report which capture it is */
-    gpu->cuda.StreamGetCaptureInfo = NULL;
+    gpu->driver.StreamGetCaptureInfo = NULL;
     assert_int_equal(copy_by_engines(3, 2), WEFT_OK);
     expect("C7:0+100 C7:1000+101 ");
 }
@@ -712,7 +712,7 @@ static void without_a_context_nothing_is_done(void **state)
     }
     expect("");
     const unsigned share[] = {0, 512, 512};
-    gpus[1].device.cuda = &gpus[1].cuda;
+    gpus[1].device.driver = &gpus[1].driver;
     assert_int_equal(gpu_stripe_parts(&set, 0, dst, src, 1 << 20, share), WEFT_ERR_SYSTEM);
     expect("R50@0 ");
     locked_out = false;
@@ -746,9 +746,9 @@ static CUresult mem_set(CUdeviceptr address, unsigned char value, size_t bytes, 
 static void memory_is_cleared_or_given_back(void **state)
 {
     CUdeviceptr address;
-    gpu->cuda.MemAlloc = mem_alloc;
-    gpu->cuda.MemFree = mem_free;
-    gpu->cuda.MemsetD8Async = mem_set;
+    gpu->driver.MemAlloc = mem_alloc;
+    gpu->driver.MemFree = mem_free;
+    gpu->driver.MemsetD8Async = mem_set;
     assert_int_equal(gpu_alloc(gpu, 72, &address), WEFT_OK);
     assert_int_equal(address, handed_out);
     expect("A72 Z0:512+72 Q0 ");
@@ -823,7 +823,7 @@ static void few_words_are_stored(void **state)
     fail_at = 2;
     assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 24), WEFT_OK);
     expect("V2:16=7 V2:24=1099511627776 C2:16+24 ");
-    gpu->cuda.StreamWriteValue64 = NULL;
+    gpu->driver.StreamWriteValue64 = NULL;
     gpu->device.pageable = true; /* the driver reads plain memory when it executes the copy */
     assert_int_equal(gpu_copy_plain(gpu, 2, dst + 16, src + 16, 8), WEFT_OK);
     expect("C2:16+8 Q2 ");
@@ -976,7 +976,7 @@ static void stores_that_are_refused_are_the_callers(void **state)
     assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
     assert_non_null(mark);
     gpu_event_release(gpu, &mark);
-    gpu->cuda.StreamBatchMemOp = NULL;
+    gpu->driver.StreamBatchMemOp = NULL;
     assert_int_equal(gpu_store_recorded(gpu, 0, words, 1, &mark), WEFT_OK);
     assert_null(mark);
     gpu_events_free(gpu);
@@ -1115,8 +1115,8 @@ static void stores_have_the_width_of_the_variable(void **state)
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 2, 7, 0, NULL),
                      WEFT_ERR_SYSTEM);
     expect("P1:16+2=7 ");
-    gpu->cuda.StreamWriteValue32 = NULL;
-    gpu->cuda.StreamWriteValue64 = NULL;
+    gpu->driver.StreamWriteValue32 = NULL;
+    gpu->driver.StreamWriteValue64 = NULL;
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 4, 7, 0, NULL), WEFT_OK);
     assert_int_equal(gpu_access(gpu, 1, (uintptr_t)dst + 16, WEFT_AMO_SET, 8, 7, 0, NULL), WEFT_OK);
     expect("P1:16+4=7 Q1 P1:16+8=7 Q1 ");

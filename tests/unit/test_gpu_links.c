@@ -17,8 +17,8 @@
 
 enum { GPUS = 4, DEVICE = 200, LINKS = 36, SWITCH = 2, NOBODY = 9 };
 
-static struct cuda cuda;
-static struct gpu_device own = {.cuda = &cuda, .visible = GPUS};
+static struct gpu_api driver;
+static struct gpu_device own = {.driver = &driver, .visible = GPUS};
 static struct gpu_links links;
 static bool access_to[GPUS][GPUS], nvlink[GPUS][GPUS];
 static int to[GPUS]
@@ -150,10 +150,10 @@ static int set_up(void **state)
     failing = hidden = -1;
     no_nvml = false;
     own.visible = GPUS;
-    cuda = (struct cuda){.DeviceGet = device_get,
-                         .DeviceGetPCIBusId = bus_id,
-                         .DeviceCanAccessPeer = can_access,
-                         .DeviceGetP2PAttribute = p2p};
+    driver = (struct gpu_api){.DeviceGet = device_get,
+                              .DeviceGetPCIBusId = bus_id,
+                              .DeviceCanAccessPeer = can_access,
+                              .DeviceGetP2PAttribute = p2p};
     join(0, 1, true);
     join(0, 2, true);
     join(0, 3, false);

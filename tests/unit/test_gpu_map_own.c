@@ -108,9 +108,9 @@ static int set_up(void **state)
     counted_begin();
     map = fake_make(&fake_way);
     gpu.device.ordinal = 3;
-    gpu.cuda.PointerGetAttribute = attribute;
-    gpu.cuda.MemRetainAllocationHandle = retain;
-    gpu.cuda.MemRelease = release;
+    gpu.driver.PointerGetAttribute = attribute;
+    gpu.driver.MemRetainAllocationHandle = retain;
+    gpu.driver.MemRelease = release;
     return 0;
 }
 
@@ -277,7 +277,7 @@ static void memory_at_the_same_address_may_be_another(void **state)
     expect("M131072+64K c8192+8 ");
     end(&second);
     /* With an old driver the buffer id identifies the memory. */
-    gpu.cuda.MemRetainAllocationHandle = NULL;
+    gpu.driver.MemRetainAllocationHandle = NULL;
     allocations[0].number = 77;
     first = map_own(16 * MIB, 8);
     allocations[0].number = 0;

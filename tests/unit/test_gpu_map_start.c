@@ -199,7 +199,7 @@ static void memory_is_imported_by_the_resource_interface(void **state)
     map->started = false;
     map->backend = NULL;
     rm_works = true;
-    gpu.cuda.MemExportToShareableHandle = export_handle;
+    gpu.driver.MemExportToShareableHandle = export_handle;
     for (int slot = 0; slot < SLOTS; slot++)
         snprintf(heap_windows[slot].gpu.bus_id, 20, "gpu%d", slot);
     fake_chunk(0, 0, 64 * MIB, fake.fd);
@@ -240,7 +240,7 @@ static void descriptors_wait_until_the_way_is_chosen(void **state)
     offer = map_memory_at(map, 0, 0)->pending_fd;
     assert_true(offer >= 0 && offer != fake.fd);
     assert_int_equal(fcntl(offer, F_GETFD), FD_CLOEXEC);
-    gpu.cuda.driver_version = 13030;
+    gpu.driver.driver_version = 13030;
     gpu_map_start(&gpu);
     assert_true(map->started);
     assert_string_equal(gpu_map_backend_text(map), "mmap of a dma-buf");
@@ -277,8 +277,8 @@ static void every_way_that_is_refused_says_why(void **state)
         map->started = false;
         fake_chunk(OWN, 0, 64 * MIB, -1);
         fake_chunk(0, 0, 64 * MIB, fake.fd);
-        gpu.cuda.MemExportToShareableHandle = export_handle;
-        gpu.cuda.driver_version = rows[i].driver;
+        gpu.driver.MemExportToShareableHandle = export_handle;
+        gpu.driver.driver_version = rows[i].driver;
         gpu_map_start(&gpu);
         assert_null(map->backend);
         assert_true(map->started);

@@ -278,24 +278,24 @@ static int set_up(void **state)
     counted_begin();
     map = fake_make(&fake_way);
     gpu.device.device = 7;
-    gpu.cuda = (struct cuda){.CtxPushCurrent = push,
-                             .CtxPopCurrent = pop,
-                             .MemCreate = create,
-                             .MemRelease = release,
-                             .MemAddressReserve = reserve,
-                             .MemAddressFree = unreserve,
-                             .MemMap = mem_map,
-                             .MemUnmap = mem_unmap,
-                             .MemSetAccess = set_access,
-                             .PointerGetAttribute = attribute,
-                             .MemRetainAllocationHandle = retain,
-                             .MemHostAlloc = host_alloc,
-                             .MemFreeHost = free_host,
-                             .MemcpyAsync = copy_async,
-                             .StreamSynchronize = synchronize,
-                             .GetErrorName = error_text,
-                             .GetErrorString = error_text,
-                             .driver_version = 12345};
+    gpu.driver = (struct gpu_api){.CtxPushCurrent = push,
+                                  .CtxPopCurrent = pop,
+                                  .MemCreate = create,
+                                  .MemRelease = release,
+                                  .MemAddressReserve = reserve,
+                                  .MemAddressFree = unreserve,
+                                  .MemMap = mem_map,
+                                  .MemUnmap = mem_unmap,
+                                  .MemSetAccess = set_access,
+                                  .PointerGetAttribute = attribute,
+                                  .MemRetainAllocationHandle = retain,
+                                  .MemHostAlloc = host_alloc,
+                                  .MemFreeHost = free_host,
+                                  .MemcpyAsync = copy_async,
+                                  .StreamSynchronize = synchronize,
+                                  .GetErrorName = error_text,
+                                  .GetErrorString = error_text,
+                                  .driver_version = 12345};
     return 0;
 }
 

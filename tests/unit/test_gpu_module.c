@@ -18,7 +18,7 @@ static const char cubin_90[] = "cubin for 9.0", cubin_80[] = "cubin for 8.0",
 /* "PTX", packed by lz4 --content-size */
 static const char packed[] =
     "\x04\x22\x4d\x18\x6c\x40\x03\0\0\0\0\0\0\0\xbd\x03\0\0\x80PTX\0\0\0\0";
-static struct cuda cuda;
+static struct gpu_api driver;
 static CUresult of_cubin, of_ptx, of_option, of_nothing; /* answers of the driver */
 /* 9, 8: that cubin is loaded; p: the text; n: nothing; s, S: all CPUs compile the text, that for
  * 9.0; l: a function is loaded; u: the module is unloaded. */
@@ -98,7 +98,7 @@ static const struct gpu_code none[] = {CODE(0, true, 70, "?"), {-1, false, 0, NU
 static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)
 {
     struct gpu_image image = {codes, 1};
-    struct gpu_device device = {.cuda = &cuda, .major = major, .minor = minor};
+    struct gpu_device device = {.driver = &driver, .major = major, .minor = minor};
     CUmodule module;
     CUfunction function;
     calls[0] = 0;
@@ -112,13 +112,13 @@ static weft_status run(const struct gpu_code *codes, const char *name, const cha
 static int prepare(void **state)
 {
     (void)state;
-    cuda = (struct cuda){.ModuleLoadData = load,
-                         .ModuleLoadDataEx = load_with,
-                         .ModuleUnload = unload,
-                         .ModuleGetFunction = find,
-                         .FuncLoad = load_function,
-                         .GetErrorName = name_of,
-                         .GetErrorString = name_of};
+    driver = (struct gpu_api){.ModuleLoadData = load,
+                              .ModuleLoadDataEx = load_with,
+                              .ModuleUnload = unload,
+                              .ModuleGetFunction = find,
+                              .FuncLoad = load_function,
+                              .GetErrorName = name_of,
+                              .GetErrorString = name_of};
     of_cubin = of_ptx = of_option = of_nothing = CUDA_SUCCESS;
     major = 9;
     minor = 0;
@@ -172,8 +172,8 @@ static void older_drivers(void **state)
     of_option = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "spl");
-    cuda.ModuleLoadDataEx = NULL;
-    cuda.FuncLoad = NULL;
+    driver.ModuleLoadDataEx = NULL;
+    driver.FuncLoad = NULL;
     assert_int_equal(run(without, "some", &kind), WEFT_OK);
     assert_string_equal(calls, "p");
 }

@@ -301,15 +301,15 @@ static void one_of_them_fails(void **state)
     (void)state;
     struct pe pes[MOST_PES];
     setenv("WEFT_PROVE", "off", 1);
-    for (const char *const *name = cuda_function_names; *name; name++) {
+    for (const char *const *name = gpu_api_function_names; *name; name++) {
         bool release = strstr(*name, "Release") || strstr(*name, "Unmap") ||
                        strstr(*name, "Free") || strstr(*name, "Destroy") ||
                        strstr(*name, "Unload") || strstr(*name, "Ctx");
         for (unsigned k = 1; !release && k < 100; k++) {
-            assert_true(cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
+            assert_true(gpu_api_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
             run(2, pes);
-            unsigned uses = cuda_fault_uses();
-            cuda_fault_plan(NULL, 0, 0);
+            unsigned uses = gpu_api_fault_uses();
+            gpu_api_fault_plan(NULL, 0, 0);
             assert_int_equal(pes[0].status, pes[1].status);
             if (pes[0].status)
                 assert_true(strstr(pes[0].sentence, "cu") || strstr(pes[0].sentence, "GPU"));

@@ -131,18 +131,18 @@ static int set_up(void **state)
         CUDA_SUCCESS;
     pointer_type = CU_MEMORYTYPE_HOST;
     pointer_answer = CUDA_ERROR_INVALID_VALUE; /* plain memory, which the driver does not know */
-    gpu.cuda = (struct cuda){.CtxPushCurrent = push,
-                             .CtxPopCurrent = pop,
-                             .MemHostRegister = host_register,
-                             .MemHostUnregister = host_unregister,
-                             .MemHostGetDevicePointer = device_pointer,
-                             .PointerGetAttribute = pointer_attribute,
-                             .DeviceGetAttribute = device_attribute,
-                             .FlushGPUDirectRDMAWrites = flush,
-                             .MemGetHandleForAddressRange = range_handle,
-                             .GetErrorName = error_text,
-                             .GetErrorString = error_text};
-    gpu.device = (struct gpu_device){.cuda = &gpu.cuda, .device = 7, .ordinal = 3};
+    gpu.driver = (struct gpu_api){.CtxPushCurrent = push,
+                                  .CtxPopCurrent = pop,
+                                  .MemHostRegister = host_register,
+                                  .MemHostUnregister = host_unregister,
+                                  .MemHostGetDevicePointer = device_pointer,
+                                  .PointerGetAttribute = pointer_attribute,
+                                  .DeviceGetAttribute = device_attribute,
+                                  .FlushGPUDirectRDMAWrites = flush,
+                                  .MemGetHandleForAddressRange = range_handle,
+                                  .GetErrorName = error_text,
+                                  .GetErrorString = error_text};
+    gpu.device = (struct gpu_device){.driver = &gpu.driver, .device = 7, .ordinal = 3};
     gpu.boot = &boot;
     pthread_mutex_init(&gpu.registered.lock, NULL);
     pthread_mutex_init(&gpu.heap.chunks_lock, NULL);
@@ -552,7 +552,7 @@ static void a_dmabuf_is_exported(void **state)
     assert_int_not_equal(gpu_export_dmabuf(&gpu, 0x40000, 8192, &fd), WEFT_OK);
     push_answer = CUDA_SUCCESS;
     fd = 5;
-    gpu.cuda.MemGetHandleForAddressRange = NULL;
+    gpu.driver.MemGetHandleForAddressRange = NULL;
     assert_int_equal(gpu_export_dmabuf(&gpu, 0x40000, 8192, &fd), WEFT_ERR_UNSUPPORTED);
     assert_int_equal(fd, -1);
     assert_int_equal(entered, 0);
@@ -582,9 +582,9 @@ static void writes_of_nics_are_ordered_or_flushed(void **state)
     }
     attribute_answer = CUDA_SUCCESS;
     *ordering = 0;
-    gpu.cuda.FlushGPUDirectRDMAWrites = NULL;
+    gpu.driver.FlushGPUDirectRDMAWrites = NULL;
     assert_int_equal(gpu_nic_writes(&gpu), GPU_NIC_WRITES_UNORDERED);
-    gpu.cuda.FlushGPUDirectRDMAWrites = flush;
+    gpu.driver.FlushGPUDirectRDMAWrites = flush;
     assert_int_equal(gpu_flush_nic_writes(&gpu), WEFT_OK);
     flush_answer = CUDA_ERROR_UNKNOWN;
     assert_int_equal(gpu_flush_nic_writes(&gpu), WEFT_ERR_SYSTEM);

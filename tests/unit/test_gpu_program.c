@@ -2,7 +2,7 @@
 /* Kernels of programs through the driver, over the stand-in of CUDA: an image gets its state in the
  * context of each device, its kernels are found, launched and counted, and what the driver refuses
  * comes back as its code. The image's kernel is one that the stand-in has. */
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "gpu/program.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static const char ptx[] = "\n.version 6.4\n.visible .const .align 8 .b8 weft_dev
 static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
 static const struct weft_image_kernel copy = {&image, "weft_kernel_copy"};
 static const struct weft_image_kernel absent = {&image, "weft_cuda_kernel_absent"};
-static struct cuda driver;
+static struct gpu_api driver;
 
 static CUcontext current(void)
 {
@@ -126,5 +126,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(state_uploaded), cmocka_unit_test(launched),
                                        cmocka_unit_test(blocks_counted)};
-    return cuda_open(&driver) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+    return gpu_api_open(&driver) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,16 +237,16 @@ static int set_up(void **state)
                          .local_pe = OWN,
                          .local_npes = SLOTS,
                          .local_pes = local_pes};
-    gpu.cuda = (struct cuda){.CtxPushCurrent = push,
-                             .CtxPopCurrent = pop,
-                             .MemsetD8Async = memset_async,
-                             .MemHostAlloc = host_alloc,
-                             .MemFreeHost = free_host,
-                             .MemHostGetDevicePointer = device_pointer,
-                             .GetErrorName = error_text,
-                             .GetErrorString = error_text,
-                             .driver_version = 12345};
-    gpu.device.cuda = &gpu.cuda;
+    gpu.driver = (struct gpu_api){.CtxPushCurrent = push,
+                                  .CtxPopCurrent = pop,
+                                  .MemsetD8Async = memset_async,
+                                  .MemHostAlloc = host_alloc,
+                                  .MemFreeHost = free_host,
+                                  .MemHostGetDevicePointer = device_pointer,
+                                  .GetErrorName = error_text,
+                                  .GetErrorString = error_text,
+                                  .driver_version = 12345};
+    gpu.device.driver = &gpu.driver;
     gpu.boot = &boot;
     gpu.heap.boot = &boot;
     gpu.heap.windows = windows;

@@ -91,7 +91,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
     if (status)
         return status;
     if (!gpu_enter(&gpu->device)) {
-        if (gpu->cuda.MemAlloc(&own, 64))
+        if (gpu->driver.MemAlloc(&own, 64))
             own = 0;
         gpu_leave(&gpu->device);
     }
@@ -106,7 +106,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
     if (!status)
         status = receive(gpu, GROWN - 4096, pe->seen);
     if (own)
-        gpu->cuda.MemFree(own);
+        gpu->driver.MemFree(own);
     return status;
 }
 
@@ -294,17 +294,17 @@ static void one_of_them_fails(void **state)
     setenv("FAKE_CUDA_DEVICES", "3", 1);
     setenv("FAKE_CUDA_NO_PEER", "0-1", 1);
     wish = GPU_RELAY_WHERE_NEEDED;
-    for (const char *const *name = cuda_function_names; *name; name++) {
+    for (const char *const *name = gpu_api_function_names; *name; name++) {
         bool release = strstr(*name, "Release") || strstr(*name, "Unmap") ||
                        strstr(*name, "Free") || strstr(*name, "Destroy") ||
                        strstr(*name, "Unload") || strstr(*name, "Ctx");
         if (strcmp(*name, "DevicePrimaryCtxRetain") == 0)
             release = false;
         for (unsigned k = 1; !release && k < 100; k++) {
-            assert_true(cuda_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
+            assert_true(gpu_api_fault_plan(*name, k, CUDA_ERROR_UNKNOWN));
             run(2, pes);
-            unsigned uses = cuda_fault_uses();
-            cuda_fault_plan(NULL, 0, 0);
+            unsigned uses = gpu_api_fault_uses();
+            gpu_api_fault_plan(NULL, 0, 0);
             assert_int_equal(pes[0].status, pes[1].status);
             for (int pe = 0; pe < 2 && !pes[0].status; pe++) {
                 bool kept = pes[pe].over[1 - pe] == 2;

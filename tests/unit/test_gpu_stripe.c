@@ -219,10 +219,10 @@ static void one_call_fails(const char *name, unsigned most, unsigned *failed, un
 {
     for (unsigned k = 1; k <= most; k++) {
         struct pe pes[2];
-        assert_true(cuda_fault_plan(name, k, CUDA_ERROR_UNKNOWN));
+        assert_true(gpu_api_fault_plan(name, k, CUDA_ERROR_UNKNOWN));
         run(pes);
-        unsigned uses = cuda_fault_uses();
-        cuda_fault_plan(NULL, 0, 0);
+        unsigned uses = gpu_api_fault_uses();
+        gpu_api_fault_plan(NULL, 0, 0);
         assert_int_equal(pes[0].opened, pes[1].opened);
         if (!pes[0].opened) {
             assert_honest(pes, name, k);

@@ -114,12 +114,12 @@ static void begin(int n, const double *rates, double fixed)
     copies = calls = fails = events = 0;
     destroyed[0] = '\0';
     ways_at_first = n;
-    lead.cuda = (struct cuda){.EventCreate = event_create,
-                              .EventDestroy = event_destroy,
-                              .EventRecord = event_record,
-                              .EventElapsedTime = elapsed,
-                              .GetErrorName = error_text,
-                              .GetErrorString = error_text};
+    lead.driver = (struct gpu_api){.EventCreate = event_create,
+                                   .EventDestroy = event_destroy,
+                                   .EventRecord = event_record,
+                                   .EventElapsedTime = elapsed,
+                                   .GetErrorName = error_text,
+                                   .GetErrorString = error_text};
     lead.streams[LANE].stream = (CUstream)0x77;
     lead.device.ordinal = 3;
     set.lead = &lead;

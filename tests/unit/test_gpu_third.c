@@ -111,16 +111,16 @@ void __wrap_gpu_relays_assign(const struct gpu_links *links, uint32_t used, bool
     planned_all = all;
 }
 
-weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct cuda *cuda,
+weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct gpu_api *driver,
                                    CUcontext current, const char *wanted, int local_pe);
-weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct cuda *cuda,
+weft_status __wrap_gpu_device_open(struct gpu_device *device, const struct gpu_api *driver,
                                    CUcontext current, const char *wanted, int local_pe)
 {
-    assert_true(cuda == &gpu.cuda && !current && local_pe == 0);
+    assert_true(driver == &gpu.driver && !current && local_pe == 0);
     note("open%s ", wanted);
     device->ordinal = atoi(wanted);
     device->device = DEVICE + device->ordinal;
-    device->cuda = cuda;
+    device->driver = driver;
     snprintf(device->bus_id, sizeof device->bus_id, "bus%s", wanted);
     return opening_fails ? base_fail(WEFT_ERR_SYSTEM, "no context") : WEFT_OK;
 }
@@ -137,7 +137,7 @@ weft_status __wrap_gpu_resources_start(struct gpu *side)
 {
     assert_ptr_equal(side->owner, &gpu);
     assert_ptr_equal(side->boot, &boot);
-    assert_true(side->wait_limit_ns == 123 && side->cuda.MemMap == gpu.cuda.MemMap);
+    assert_true(side->wait_limit_ns == 123 && side->driver.MemMap == gpu.driver.MemMap);
     return ++calls == fails ? base_fail(WEFT_ERR_SYSTEM, "no streams") : WEFT_OK;
 }
 
@@ -281,20 +281,20 @@ static int set_up(void **state)
     unranked = hidden = -1;
     opening_fails = false;
     calls = fails = entered = reserved = created = mapped = 0;
-    gpu.cuda = (struct cuda){.DeviceGet = device_get,
-                             .DeviceCanAccessPeer = can_access,
-                             .DeviceGetP2PAttribute = p2p,
-                             .MemAddressReserve = reserve,
-                             .MemAddressFree = unreserve,
-                             .MemCreate = create,
-                             .MemRelease = release,
-                             .MemMap = mem_map,
-                             .MemUnmap = mem_unmap,
-                             .MemSetAccess = set_access,
-                             .GetErrorName = error_text,
-                             .GetErrorString = error_text};
-    gpu.device =
-        (struct gpu_device){.cuda = &gpu.cuda, .device = DEVICE + 1, .ordinal = 1, .visible = GPUS};
+    gpu.driver = (struct gpu_api){.DeviceGet = device_get,
+                                  .DeviceCanAccessPeer = can_access,
+                                  .DeviceGetP2PAttribute = p2p,
+                                  .MemAddressReserve = reserve,
+                                  .MemAddressFree = unreserve,
+                                  .MemCreate = create,
+                                  .MemRelease = release,
+                                  .MemMap = mem_map,
+                                  .MemUnmap = mem_unmap,
+                                  .MemSetAccess = set_access,
+                                  .GetErrorName = error_text,
+                                  .GetErrorString = error_text};
+    gpu.device = (struct gpu_device){
+        .driver = &gpu.driver, .device = DEVICE + 1, .ordinal = 1, .visible = GPUS};
     gpu.boot = &boot;
     gpu.wait_limit_ns = 123;
     gpu.heap = (struct gpu_heap){.device = &gpu.device,
@@ -458,7 +458,7 @@ static void a_third_that_cannot_be_opened_is_none(void **state)
     only_slot_two(GPU_RELAY_ALWAYS);
     assert_string_equal(windows[2].relay_text, "no context");
     assert_int_equal(gpu.heap.relay_count, 0);
-    assert_null(gpu.heap.relays[0].cuda);
+    assert_null(gpu.heap.relays[0].driver);
     free(gpu.heap.relays);
     gpu.heap.relays = NULL;
     opening_fails = false;

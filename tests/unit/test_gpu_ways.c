@@ -243,12 +243,12 @@ static void disjoint(void **state)
 
 static void read_machine(struct gpu_links *links)
 {
-    struct cuda cuda;
-    assert_int_equal(cuda_open(&cuda), WEFT_OK);
-    struct gpu_device own = {.cuda = &cuda};
-    assert_int_equal(cuda.DeviceGetCount(&own.visible), 0);
+    struct gpu_api driver;
+    assert_int_equal(gpu_api_open(&driver), WEFT_OK);
+    struct gpu_device own = {.driver = &driver};
+    assert_int_equal(driver.DeviceGetCount(&own.visible), 0);
     gpu_links_read(&own, links);
-    cuda_close(&cuda);
+    gpu_api_close(&driver);
 }
 
 static void what_is_read(void **state)

@@ -37,14 +37,14 @@ static void a_stream_of_another_gpu_is_refused(void **state)
     beneath.target = 2;
     assert_int_equal(stream_check("f", &ops.job, some_stream), WEFT_OK);
     beneath.target = 1;
-    ops.cuda.StreamGetCtx = NULL;
+    ops.driver.StreamGetCtx = NULL;
     assert_int_equal(stream_check("f", &ops.job, some_stream), WEFT_OK);
 }
 
 static void handle_3_is_a_stream(void **state)
 {
     (void)state;
-    ops.cuda.StreamGetCtx = NULL;
+    ops.driver.StreamGetCtx = NULL;
     assert_true(stream_on_cuda(&ops.job));
     beneath.target = 2;
     assert_false(stream_on_cuda(&ops.job));
@@ -226,7 +226,7 @@ static void the_driver_stores_a_signal_where_it_can(void **state)
         beneath.launches = beneath.writes = 0;
         beneath.capturing = i == 1;
         beneath.no_write = i == 3;
-        ops.gpu.cuda.StreamWriteValue64 = i == 2 ? NULL : write_value;
+        ops.gpu.driver.StreamWriteValue64 = i == 2 ? NULL : write_value;
         assert_int_equal(signal_on(gpu_at(16), i == 4 ? WEFT_SIGNAL_ADD : WEFT_SIGNAL_SET),
                          WEFT_OK);
         assert_int_equal(beneath.writes, i == 0 || i == 3);

@@ -245,12 +245,12 @@ static int set_up(void **state)
     memset(ran, 0, sizeof ran);
     beneath.calloc_left = -1;
     ops_begin();
-    ops.cuda.MemHostAlloc = host_alloc;
-    ops.cuda.MemHostGetDevicePointer = host_pointer;
-    ops.cuda.MemFreeHost = host_free;
-    ops.cuda.StreamWriteValue64 = write_value;
-    ops.cuda.LaunchHostFunc = launch_host;
-    ops.gpu.cuda = ops.cuda;
+    ops.driver.MemHostAlloc = host_alloc;
+    ops.driver.MemHostGetDevicePointer = host_pointer;
+    ops.driver.MemFreeHost = host_free;
+    ops.driver.StreamWriteValue64 = write_value;
+    ops.driver.LaunchHostFunc = launch_host;
+    ops.gpu.driver = ops.driver;
     ops.gpu.reporting.limit_ns = 4242;
     return 0;
 }
@@ -389,7 +389,7 @@ static void without_a_write_the_driver_calls_a_function(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         beneath.no_write = i == 0;
-        ops.gpu.cuda.StreamWriteValue64 = i ? NULL : write_value;
+        ops.gpu.driver.StreamWriteValue64 = i ? NULL : write_value;
         assert_int_equal(call(i, 0), WEFT_OK);
         assert_int_equal(beneath.host_calls, i + 1);
         assert_int_equal(beneath.given, i + 1);
@@ -499,7 +499,7 @@ static void the_last_call_must_have_been_passed(void **state)
 static void a_function_that_is_still_to_come_keeps_all(void **state)
 {
     (void)state;
-    ops.gpu.cuda.StreamWriteValue64 = NULL;
+    ops.gpu.driver.StreamWriteValue64 = NULL;
     assert_int_equal(call(0, 0), WEFT_OK);
     ops.job.modules.end_host_callbacks(&ops.job);
     assert_true(ops.gpu.work_left);

@@ -29,17 +29,17 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     status = gpu_image_load(&gpu_coll_kernels_image, &gpu->device, coll_kernel_names,
                             COLL_KERNEL_COUNT, &coll->module, coll->functions, &code);
     if (!status) {
-        CUresult result = gpu->cuda.StreamCreate(&coll->stream, CU_STREAM_NON_BLOCKING);
+        CUresult result = gpu->driver.StreamCreate(&coll->stream, CU_STREAM_NON_BLOCKING);
         if (result) {
-            status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for collectives");
-            gpu->cuda.ModuleUnload(coll->module);
+            status = gpu_api_fail(&gpu->driver, result, "cuStreamCreate for collectives");
+            gpu->driver.ModuleUnload(coll->module);
         }
     }
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
                   gpu_code_kind(code));
-    coll->dependent = !status && code && code->arch >= WAIT_ARCH && gpu->cuda.LaunchKernelEx &&
-                      gpu->cuda.driver_version >= EARLY_VERSION;
+    coll->dependent = !status && code && code->arch >= WAIT_ARCH && gpu->driver.LaunchKernelEx &&
+                      gpu->driver.driver_version >= EARLY_VERSION;
     gpu_leave(&gpu->device);
     return status;
 }
@@ -84,7 +84,7 @@ void gpu_coll_close(struct gpu *gpu)
         return;
     gpu->coll = NULL;
     gpu_engines_close(&coll->engines, gpu);
-    gpu->cuda.ModuleUnload(coll->module);
+    gpu->driver.ModuleUnload(coll->module);
     pthread_mutex_destroy(&coll->lock);
     free(coll);
 }
@@ -106,11 +106,11 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
         .attribute_count = 1,
     };
     CUresult result = gpu->coll->dependent
-                          ? gpu->cuda.LaunchKernelEx(&config, function, arguments, NULL)
-                          : gpu->cuda.LaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream,
-                                                   arguments, NULL);
-    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchKernel of %s on GPU %d",
-                              coll_kernel_names[kernel], gpu->device.ordinal)
+                          ? gpu->driver.LaunchKernelEx(&config, function, arguments, NULL)
+                          : gpu->driver.LaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0,
+                                                     stream, arguments, NULL);
+    return result ? gpu_api_fail(&gpu->driver, result, "cuLaunchKernel of %s on GPU %d",
+                                 coll_kernel_names[kernel], gpu->device.ordinal)
                   : WEFT_OK;
 }
 

@@ -20,12 +20,12 @@ void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu)
         struct gpu_engine_set *set = &engines->sets[s];
         for (int i = 0; i < GPU_ENGINE_STREAMS; i++) {
             if (set->ended[i])
-                gpu->cuda.EventDestroy(set->ended[i]);
+                gpu->driver.EventDestroy(set->ended[i]);
             if (set->stream[i])
-                gpu->cuda.StreamDestroy(set->stream[i]);
+                gpu->driver.StreamDestroy(set->stream[i]);
         }
         if (set->begun)
-            gpu->cuda.EventDestroy(set->begun);
+            gpu->driver.EventDestroy(set->begun);
     }
     pthread_mutex_destroy(&engines->lock);
 }
@@ -33,9 +33,9 @@ void gpu_engines_close(struct gpu_engines *engines, struct gpu *gpu)
 static int get_capture(const struct gpu *gpu, CUstream stream, uint64_t *id)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = gpu->cuda.StreamGetCaptureInfo
-                          ? gpu->cuda.StreamGetCaptureInfo(stream, &status, id, NULL, NULL, NULL)
-                          : gpu->cuda.StreamIsCapturing(stream, &status);
+    CUresult result = gpu->driver.StreamGetCaptureInfo
+                          ? gpu->driver.StreamGetCaptureInfo(stream, &status, id, NULL, NULL, NULL)
+                          : gpu->driver.StreamIsCapturing(stream, &status);
     return result ? CU_STREAM_CAPTURE_STATUS_NONE : status;
 }
 
@@ -45,7 +45,7 @@ static struct gpu_engine_set *find_set(struct gpu_engines *engines, const struct
                                        int order, bool captured, uint64_t id)
 {
     struct gpu_engine_set *free = NULL;
-    if (captured && !gpu->cuda.StreamGetCaptureInfo)
+    if (captured && !gpu->driver.StreamGetCaptureInfo)
         return NULL;
     for (int s = 0; s < GPU_ENGINE_SETS; s++) {
         struct gpu_engine_set *set = &engines->sets[s];
@@ -75,18 +75,18 @@ static weft_status grow_set(struct gpu_engine_set *set, const struct gpu *gpu, i
 {
     CUresult result = CUDA_SUCCESS;
     if (!set->begun)
-        result = gpu->cuda.EventCreate(&set->begun, CU_EVENT_DISABLE_TIMING);
+        result = gpu->driver.EventCreate(&set->begun, CU_EVENT_DISABLE_TIMING);
     while (!result && set->streams < streams) {
         int i = set->streams;
         if (!set->ended[i])
-            result = gpu->cuda.EventCreate(&set->ended[i], CU_EVENT_DISABLE_TIMING);
+            result = gpu->driver.EventCreate(&set->ended[i], CU_EVENT_DISABLE_TIMING);
         if (!result)
-            result = gpu->cuda.StreamCreate(&set->stream[i], CU_STREAM_NON_BLOCKING);
+            result = gpu->driver.StreamCreate(&set->stream[i], CU_STREAM_NON_BLOCKING);
         set->streams += !result;
     }
-    return result
-               ? cuda_fail(&gpu->cuda, result, "a stream of copies on GPU %d", gpu->device.ordinal)
-               : WEFT_OK;
+    return result ? gpu_api_fail(&gpu->driver, result, "a stream of copies on GPU %d",
+                                 gpu->device.ordinal)
+                  : WEFT_OK;
 }
 
 static weft_status copy_one(struct gpu *gpu, CUstream stream, const struct gpu_engine_copy *copy)
@@ -99,24 +99,24 @@ static weft_status copy_one(struct gpu *gpu, CUstream stream, const struct gpu_e
 static weft_status copy_forked(struct gpu_engine_set *set, struct gpu *gpu, CUstream stream,
                                const struct gpu_engine_copy *copies, int n)
 {
-    const struct cuda *cuda = &gpu->cuda;
+    const struct gpu_api *driver = &gpu->driver;
     int used = n - 1 < GPU_ENGINE_STREAMS ? n - 1 : GPU_ENGINE_STREAMS;
     weft_status status = grow_set(set, gpu, used);
-    CUresult result = status ? CUDA_SUCCESS : cuda->EventRecord(set->begun, stream);
+    CUresult result = status ? CUDA_SUCCESS : driver->EventRecord(set->begun, stream);
     for (int i = 0; i < used && !result && !status; i++)
-        result = cuda->StreamWaitEvent(set->stream[i], set->begun, 0);
+        result = driver->StreamWaitEvent(set->stream[i], set->begun, 0);
     for (int i = 1; i < n && !result && !status; i++)
         status = copy_one(gpu, set->stream[(i - 1) % used], &copies[i]);
     if (!result && !status)
         status = copy_one(gpu, stream, &copies[0]);
     for (int i = 0; i < used && !result && !status; i++) {
-        result = cuda->EventRecord(set->ended[i], set->stream[i]);
+        result = driver->EventRecord(set->ended[i], set->stream[i]);
         if (!result)
-            result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
+            result = driver->StreamWaitEvent(stream, set->ended[i], 0);
     }
     if (result)
-        status = cuda_fail(cuda, result, "an event of %d parallel copies on GPU %d", n,
-                           gpu->device.ordinal);
+        status = gpu_api_fail(driver, result, "an event of %d parallel copies on GPU %d", n,
+                              gpu->device.ordinal);
     return status;
 }
 

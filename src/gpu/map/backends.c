@@ -22,11 +22,11 @@ static weft_status dmabuf_export(struct gpu_map *map, struct map_memory *memory)
 {
     if (memory->dmabuf >= 0)
         return WEFT_OK;
-    if (map->gpu->cuda.driver_version < DMABUF_MMAP_SINCE)
+    if (map->gpu->driver.driver_version < DMABUF_MMAP_SINCE)
         return base_fail(
             WEFT_ERR_UNSUPPORTED,
             "this driver (CUDA %d.%d) cannot map a dma-buf; drivers from 610 (CUDA 13.3) can",
-            map->gpu->cuda.driver_version / 1000, map->gpu->cuda.driver_version % 1000 / 10);
+            map->gpu->driver.driver_version / 1000, map->gpu->driver.driver_version % 1000 / 10);
     return gpu_export_dmabuf(map->gpu, memory->address, memory->bytes, &memory->dmabuf);
 }
 
@@ -86,19 +86,19 @@ static weft_status rm_import_peer(struct gpu_map *map, struct map_memory *memory
 /* Exports own memory and imports it here, when it is first mapped. */
 static weft_status rm_import_own(struct gpu_map *map, struct map_memory *memory)
 {
-    const struct cuda *cuda = &map->gpu->cuda;
+    const struct gpu_api *driver = &map->gpu->driver;
     int fd = -1;
     if (memory->number)
         return map_plain_import(map, memory);
     if (!memory->handle)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "the memory was not imported while its descriptor was open");
-    CUresult result = cuda->MemExportToShareableHandle(&fd, memory->handle,
-                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    CUresult result = driver->MemExportToShareableHandle(
+        &fd, memory->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (result)
-        return cuda_fail(cuda, result,
-                         "cuMemExportToShareableHandle (memory of cuMemCreate() needs "
-                         "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR to be mapped)");
+        return gpu_api_fail(driver, result,
+                            "cuMemExportToShareableHandle (memory of cuMemCreate() needs "
+                            "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR to be mapped)");
     weft_status status = rm_import_peer(map, memory, fd);
     close(fd);
     return status;

@@ -34,26 +34,28 @@ struct allocation {
 
 static weft_status query_range(struct gpu *gpu, const void *address, struct allocation *allocation)
 {
-    const struct cuda *cuda = &gpu->cuda;
+    const struct gpu_api *driver = &gpu->driver;
     uintptr_t at = (uintptr_t)address;
     int ordinal = -1;
     *allocation = (struct allocation){0};
     CUresult result =
-        cuda->PointerGetAttribute(&allocation->start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+        driver->PointerGetAttribute(&allocation->start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
     if (!result)
-        result = cuda->PointerGetAttribute(&allocation->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+        result =
+            driver->PointerGetAttribute(&allocation->bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
     if (!result)
-        result = cuda->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+        result = driver->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
     if (!result && ordinal != gpu->device.ordinal)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "%p is memory of GPU %d, but this PE maps only memory of its own GPU %d",
                          address, ordinal, gpu->device.ordinal);
-    if (!result && (!cuda->MemRetainAllocationHandle ||
-                    cuda->MemRetainAllocationHandle(&allocation->handle, (void *)at))) {
+    if (!result && (!driver->MemRetainAllocationHandle ||
+                    driver->MemRetainAllocationHandle(&allocation->handle, (void *)at))) {
         allocation->handle = 0;
-        result = cuda->PointerGetAttribute(&allocation->number, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
+        result =
+            driver->PointerGetAttribute(&allocation->number, CU_POINTER_ATTRIBUTE_BUFFER_ID, at);
     }
-    return result ? cuda_fail(cuda, result, "cuPointerGetAttribute of %p", address) : WEFT_OK;
+    return result ? gpu_api_fail(driver, result, "cuPointerGetAttribute of %p", address) : WEFT_OK;
 }
 
 /* Handles are held while mapped, so equal handles mean the same allocation. */
@@ -73,7 +75,7 @@ static void drop_user_memory(struct gpu_map *map, struct map_memory *memory)
     *at = memory->next;
     map->backend->forget(map, memory);
     if (memory->handle)
-        map->gpu->cuda.MemRelease(memory->handle);
+        map->gpu->driver.MemRelease(memory->handle);
     free(memory);
 }
 
@@ -330,7 +332,7 @@ weft_status gpu_map_own(struct gpu_map *map, const void *address, size_t bytes,
         pthread_mutex_unlock(&map->lock);
     }
     if (allocation.handle)
-        map->gpu->cuda.MemRelease(allocation.handle);
+        map->gpu->driver.MemRelease(allocation.handle);
     if (status)
         return status;
     *user = (struct gpu_map_user){

@@ -21,19 +21,19 @@ enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };
 
 static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memory)
 {
-    const struct cuda *cuda = &map->gpu->cuda;
+    const struct gpu_api *driver = &map->gpu->driver;
     CUipcMemHandle handle;
     uint32_t words[WORDS];
     _Static_assert(sizeof words == sizeof handle, "a handle has 64 bytes");
     weft_status status = gpu_enter(&map->gpu->device);
     if (status)
         return status;
-    CUresult result = cuda->IpcGetMemHandle ? cuda->IpcGetMemHandle(&handle, memory->start)
-                                            : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = driver->IpcGetMemHandle ? driver->IpcGetMemHandle(&handle, memory->start)
+                                              : CUDA_ERROR_NOT_SUPPORTED;
     gpu_leave(&map->gpu->device);
     if (result)
-        return cuda_fail(
-            cuda, result,
+        return gpu_api_fail(
+            driver, result,
             "cuIpcGetMemHandle of %#llx (memory of cudaMalloc() and cuMemCreate() can be "
             "mapped, that of cudaMallocAsync() and cudaMallocManaged() cannot)",
             memory->start);
@@ -87,16 +87,16 @@ static weft_status test_allocation(struct gpu_map *map, CUdeviceptr at)
  * WEFT_ERR_SYSTEM: no memory for the test, which decides nothing. */
 static weft_status test_handle_layout(struct gpu_map *map)
 {
-    const struct cuda *cuda = &map->gpu->cuda;
+    const struct gpu_api *driver = &map->gpu->driver;
     CUdeviceptr areas[2] = {0};
     weft_status status = gpu_enter(&map->gpu->device);
     if (status)
         return status;
-    CUresult result = cuda->MemAlloc(&areas[0], TEST_BYTES);
+    CUresult result = driver->MemAlloc(&areas[0], TEST_BYTES);
     if (!result)
-        result = cuda->MemAlloc(&areas[1], TEST_BYTES);
+        result = driver->MemAlloc(&areas[1], TEST_BYTES);
     if (result) {
-        cuda_fail(cuda, result, "cuMemAlloc of %d bytes to test mappings with", TEST_BYTES);
+        gpu_api_fail(driver, result, "cuMemAlloc of %d bytes to test mappings with", TEST_BYTES);
         status = WEFT_ERR_SYSTEM;
     }
     for (int i = 0; i < 2 && !status; i++) {
@@ -105,7 +105,7 @@ static weft_status test_handle_layout(struct gpu_map *map)
     }
     for (int i = 0; i < 2; i++)
         if (areas[i])
-            cuda->MemFree(areas[i]);
+            driver->MemFree(areas[i]);
     gpu_leave(&map->gpu->device);
     return status;
 }

@@ -89,9 +89,9 @@ CUresult gpu_map_write_tags(struct gpu *gpu, CUstream stream)
         make_tag(gpu, boot->local_pe, reader, tag);
         CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + gpu->layout.map_test_offset +
                          (size_t)reader * GPU_MAP_TEST_BYTES;
-        result = gpu->cuda.MemcpyAsync(at, (uintptr_t)tag, sizeof gpu->pinned->map_tag, stream);
+        result = gpu->driver.MemcpyAsync(at, (uintptr_t)tag, sizeof gpu->pinned->map_tag, stream);
         if (!result)
-            result = gpu->cuda.StreamSynchronize(stream);
+            result = gpu->driver.StreamSynchronize(stream);
     }
     return result;
 }
@@ -223,28 +223,28 @@ static void measure_mapped_copies(struct gpu_map *map, void *plain, void *pinned
 
 void gpu_map_extra_free(const struct gpu *gpu, struct gpu_map_extra *extra)
 {
-    gpu->cuda.MemUnmap(extra->at, extra->bytes);
-    gpu->cuda.MemRelease(extra->handle);
-    gpu->cuda.MemAddressFree(extra->at, extra->bytes);
+    gpu->driver.MemUnmap(extra->at, extra->bytes);
+    gpu->driver.MemRelease(extra->handle);
+    gpu->driver.MemAddressFree(extra->at, extra->bytes);
 }
 
 static CUresult map_extra(const struct gpu *gpu, struct gpu_map_extra *extra)
 {
-    const struct cuda *cuda = &gpu->cuda;
+    const struct gpu_api *driver = &gpu->driver;
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu->device.device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = cuda->MemAddressReserve(&extra->at, extra->bytes, 0, 0, 0);
+    CUresult result = driver->MemAddressReserve(&extra->at, extra->bytes, 0, 0, 0);
     if (result)
         return result;
-    result = cuda->MemMap(extra->at, extra->bytes, 0, extra->handle, 0);
+    result = driver->MemMap(extra->at, extra->bytes, 0, extra->handle, 0);
     if (result) {
-        cuda->MemAddressFree(extra->at, extra->bytes);
+        driver->MemAddressFree(extra->at, extra->bytes);
         return result;
     }
-    result = cuda->MemSetAccess(extra->at, extra->bytes, &access, 1);
+    result = driver->MemSetAccess(extra->at, extra->bytes, &access, 1);
     if (result) {
-        cuda->MemUnmap(extra->at, extra->bytes);
-        cuda->MemAddressFree(extra->at, extra->bytes);
+        driver->MemUnmap(extra->at, extra->bytes);
+        driver->MemAddressFree(extra->at, extra->bytes);
     }
     return result;
 }
@@ -254,13 +254,14 @@ weft_status gpu_map_extra_make(const struct gpu *gpu, size_t bytes, struct gpu_m
     CUmemAllocationProp properties = gpu_heap_properties(&gpu->device);
     size_t unit = gpu->heap.granularity;
     extra->bytes = (bytes + unit - 1) / unit * unit;
-    CUresult result = gpu->cuda.MemCreate(&extra->handle, extra->bytes, &properties, 0);
+    CUresult result = gpu->driver.MemCreate(&extra->handle, extra->bytes, &properties, 0);
     if (!result) {
         result = map_extra(gpu, extra);
         if (result)
-            gpu->cuda.MemRelease(extra->handle);
+            gpu->driver.MemRelease(extra->handle);
     }
-    return result ? cuda_fail(&gpu->cuda, result, "%zu bytes to measure with", bytes) : WEFT_OK;
+    return result ? gpu_api_fail(&gpu->driver, result, "%zu bytes to measure with", bytes)
+                  : WEFT_OK;
 }
 
 static weft_status measure_with(struct gpu_map *map, void *plain, void *pinned)
@@ -292,11 +293,11 @@ static weft_status measure_now(struct gpu_map *map)
         return status;
     }
     memset(plain, 1, LARGEST); /* touches the pages */
-    if (gpu->cuda.MemHostAlloc(&pinned, LARGEST, CU_MEMHOSTALLOC_PORTABLE))
+    if (gpu->driver.MemHostAlloc(&pinned, LARGEST, CU_MEMHOSTALLOC_PORTABLE))
         pinned = NULL;
     status = measure_with(map, plain, pinned);
     if (pinned)
-        gpu->cuda.MemFreeHost(pinned);
+        gpu->driver.MemFreeHost(pinned);
     gpu_leave(&gpu->device);
     free(plain);
     return status;
@@ -314,7 +315,7 @@ static void find_map_limits(struct gpu_map *map)
     const struct gpu *gpu = map->gpu;
     struct gpu_map_limits *l = &map->limits;
     size_t known[4];
-    int driver = gpu->cuda.driver_version;
+    int driver = gpu->driver.driver_version;
     if (config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE &&
         proof_cache_load_numbers("gpu-copies", &gpu->device.uuid, driver, known, 4)) {
         *l = (struct gpu_map_limits){known[0], known[1], known[2], known[3]};

@@ -18,10 +18,10 @@ struct link_counts {
 };
 
 /* Parses the driver's name of the device: "0000:0d:00.0". */
-static bool read_pci_address(const struct cuda *cuda, CUdevice device, struct nvml_pci *pci)
+static bool read_pci_address(const struct gpu_api *driver, CUdevice device, struct nvml_pci *pci)
 {
     char text[32];
-    return !cuda->DeviceGetPCIBusId(text, sizeof text, device) &&
+    return !driver->DeviceGetPCIBusId(text, sizeof text, device) &&
            sscanf(text, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) == 3;
 }
 
@@ -30,25 +30,26 @@ static bool is_same_pci(const struct nvml_pci *a, const struct nvml_pci *b)
     return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
 }
 
-static bool is_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
+static bool is_nvlink(const struct gpu_api *driver, CUdevice a, CUdevice b)
 {
     int value = 0;
-    return !cuda->DeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a,
-                                        b) &&
+    return !driver->DeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                          a, b) &&
            value;
 }
 
 /* Reads what the driver reports. Returns true when there is NVLink, whose topology only NVML
  * knows. */
-static bool read_access(const struct cuda *cuda, struct gpu_links *links, const CUdevice *devices)
+static bool read_access(const struct gpu_api *driver, struct gpu_links *links,
+                        const CUdevice *devices)
 {
     bool any = false;
     for (int i = 0; i < links->n; i++)
         for (int k = 0; k < links->n; k++) {
             int can = 0;
-            if (i == k || cuda->DeviceCanAccessPeer(&can, devices[i], devices[k]) || !can)
+            if (i == k || driver->DeviceCanAccessPeer(&can, devices[i], devices[k]) || !can)
                 continue;
-            bool nvlink = is_nvlink(cuda, devices[i], devices[k]);
+            bool nvlink = is_nvlink(driver, devices[i], devices[k]);
             links->link[i][k].kind = nvlink ? GPU_LINK_NVLINK_UNKNOWN : GPU_LINK_PCIE;
             any |= nvlink;
         }
@@ -118,15 +119,15 @@ static void read_nvlinks(const struct nvml *nvml, struct gpu_links *links,
 
 void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
 {
-    const struct cuda *cuda = own->cuda;
+    const struct gpu_api *driver = own->driver;
     CUdevice devices[GPU_LINKS_MOST] = {0};
     struct nvml_pci pcis[GPU_LINKS_MOST];
     struct nvml nvml;
     bool all = true;
     *links = (struct gpu_links){.n = own->visible < GPU_LINKS_MOST ? own->visible : GPU_LINKS_MOST};
     for (int i = 0; i < links->n; i++)
-        all &= !cuda->DeviceGet(&devices[i], i) && read_pci_address(cuda, devices[i], &pcis[i]);
-    if (!all || !read_access(cuda, links, devices) || links->n < 3)
+        all &= !driver->DeviceGet(&devices[i], i) && read_pci_address(driver, devices[i], &pcis[i]);
+    if (!all || !read_access(driver, links, devices) || links->n < 3)
         return;
     if (nvml_open(&nvml)) {
         snprintf(links->unknown, sizeof links->unknown, "the NVLink topology is unknown: %.60s",

@@ -25,29 +25,31 @@ struct relay_candidate {
     int load; /* windows that it relays already */
 };
 
-static bool can_access(const struct cuda *cuda, CUdevice by, CUdevice of)
+static bool can_access(const struct gpu_api *driver, CUdevice by, CUdevice of)
 {
     int can = 0;
-    return by == of || (!cuda->DeviceCanAccessPeer(&can, by, of) && can);
+    return by == of || (!driver->DeviceCanAccessPeer(&can, by, of) && can);
 }
 
-static int read_p2p_attribute(const struct cuda *cuda, int which, CUdevice a, CUdevice b, int same)
+static int read_p2p_attribute(const struct gpu_api *driver, int which, CUdevice a, CUdevice b,
+                              int same)
 {
     int value = 0;
     if (a == b)
         return same;
-    return cuda->DeviceGetP2PAttribute(&value, which, a, b) ? -1 : value;
+    return driver->DeviceGetP2PAttribute(&value, which, a, b) ? -1 : value;
 }
 
 /* Links with native atomics are NVLink: PCIe between GPUs never has them. */
-static bool has_nvlink(const struct cuda *cuda, CUdevice a, CUdevice b)
+static bool has_nvlink(const struct gpu_api *driver, CUdevice a, CUdevice b)
 {
-    return read_p2p_attribute(cuda, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a, b, 1) == 1;
+    return read_p2p_attribute(driver, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a, b, 1) ==
+           1;
 }
 
-static int read_p2p_rank(const struct cuda *cuda, CUdevice a, CUdevice b)
+static int read_p2p_rank(const struct gpu_api *driver, CUdevice a, CUdevice b)
 {
-    int rank = read_p2p_attribute(cuda, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a, b, 0);
+    int rank = read_p2p_attribute(driver, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a, b, 0);
     return rank < 0 ? 1000 : rank;
 }
 
@@ -66,15 +68,15 @@ static bool check_candidate(const struct gpu_heap *heap, int ordinal, CUdevice p
                             struct relay_candidate *candidate)
 {
     const struct gpu_device *own = heap->device;
-    const struct cuda *cuda = own->cuda;
+    const struct gpu_api *driver = own->driver;
     CUdevice via;
-    if (cuda->DeviceGet(&via, ordinal) || via == own->device ||
-        !can_access(cuda, via, own->device) || !can_access(cuda, via, peer))
+    if (driver->DeviceGet(&via, ordinal) || via == own->device ||
+        !can_access(driver, via, own->device) || !can_access(driver, via, peer))
         return false;
-    int here = read_p2p_rank(cuda, via, own->device), there = read_p2p_rank(cuda, via, peer);
+    int here = read_p2p_rank(driver, via, own->device), there = read_p2p_rank(driver, via, peer);
     *candidate = (struct relay_candidate){.ordinal = ordinal,
-                                          .nvlink = has_nvlink(cuda, via, own->device) &&
-                                                    has_nvlink(cuda, via, peer),
+                                          .nvlink = has_nvlink(driver, via, own->device) &&
+                                                    has_nvlink(driver, via, peer),
                                           .is_peers = via == peer,
                                           .rank = here > there ? here : there,
                                           .load = count_relayed_windows(heap, ordinal)};
@@ -154,7 +156,7 @@ static int open_relay_device(struct gpu_heap *heap, int ordinal)
     }
     struct gpu_device *device = &heap->relays[heap->relay_count];
     snprintf(number, sizeof number, "%d", ordinal);
-    if (gpu_device_open(device, own->cuda, NULL, number, 0)) {
+    if (gpu_device_open(device, own->driver, NULL, number, 0)) {
         *device = (struct gpu_device){0};
         return -1;
     }
@@ -263,7 +265,7 @@ static struct gpu *create_relay_gpu(struct gpu *gpu, int relay)
         return NULL;
     }
     relay_gpu->owner = gpu;
-    relay_gpu->cuda = gpu->cuda;
+    relay_gpu->driver = gpu->driver;
     relay_gpu->boot = gpu->boot;
     relay_gpu->device = gpu->heap.relays[relay];
     relay_gpu->wait_limit_ns = gpu->wait_limit_ns;
@@ -339,12 +341,12 @@ void gpu_relay_add_fallback(struct gpu *gpu, int slot)
 
 static void free_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buffer *buffer)
 {
-    const struct cuda *cuda = &relay_gpu->cuda;
+    const struct gpu_api *driver = &relay_gpu->driver;
     if (!buffer->at)
         return;
-    cuda->MemUnmap(buffer->at, buffer->bytes);
-    cuda->MemRelease(buffer->handle);
-    cuda->MemAddressFree(buffer->at, buffer->bytes);
+    driver->MemUnmap(buffer->at, buffer->bytes);
+    driver->MemRelease(buffer->handle);
+    driver->MemAddressFree(buffer->at, buffer->bytes);
     buffer->at = 0;
 }
 
@@ -376,45 +378,45 @@ static CUresult map_relay_buffer(struct gpu *relay_gpu, CUdeviceptr at, size_t b
                                  CUmemGenericAllocationHandle handle)
 {
     const struct gpu_device *own = &relay_gpu->owner->device;
-    const struct cuda *cuda = &relay_gpu->cuda;
+    const struct gpu_api *driver = &relay_gpu->driver;
     const CUmemAccessDesc here = {{CU_MEM_LOCATION_TYPE_DEVICE, own->device},
                                   CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     const CUmemAccessDesc there = {{CU_MEM_LOCATION_TYPE_DEVICE, relay_gpu->device.device},
                                    CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUresult result = cuda->MemMap(at, bytes, 0, handle, 0);
+    CUresult result = driver->MemMap(at, bytes, 0, handle, 0);
     if (result)
         return result;
-    result = cuda->MemSetAccess(at, bytes, &here, 1);
+    result = driver->MemSetAccess(at, bytes, &here, 1);
     if (!result)
-        result = cuda->MemSetAccess(at, bytes, &there, 1);
+        result = driver->MemSetAccess(at, bytes, &there, 1);
     if (result)
-        cuda->MemUnmap(at, bytes);
+        driver->MemUnmap(at, bytes);
     return result;
 }
 
 static weft_status allocate_relay_buffer(struct gpu *relay_gpu, struct gpu_relay_buffer *buffer)
 {
     enum { BUFFER_BYTES = 4 << 20 }; /* bytes, rounded up to the granularity */
-    const struct cuda *cuda = &relay_gpu->cuda;
+    const struct gpu_api *driver = &relay_gpu->driver;
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, relay_gpu->owner->device.device}};
     size_t unit = relay_gpu->owner->heap.granularity,
            bytes = (BUFFER_BYTES + unit - 1) / unit * unit;
     CUdeviceptr at = 0;
-    CUresult result = cuda->MemAddressReserve(&at, bytes, 0, 0, 0);
+    CUresult result = driver->MemAddressReserve(&at, bytes, 0, 0, 0);
     if (result)
-        return cuda_fail(cuda, result, "cuMemAddressReserve of %zu MiB", bytes >> 20);
-    result = cuda->MemCreate(&buffer->handle, bytes, &properties, 0);
+        return gpu_api_fail(driver, result, "cuMemAddressReserve of %zu MiB", bytes >> 20);
+    result = driver->MemCreate(&buffer->handle, bytes, &properties, 0);
     if (!result) {
         result = map_relay_buffer(relay_gpu, at, bytes, buffer->handle);
         if (result)
-            cuda->MemRelease(buffer->handle);
+            driver->MemRelease(buffer->handle);
     }
     if (result) {
-        cuda->MemAddressFree(at, bytes);
-        return cuda_fail(cuda, result, "%zu MiB of GPU %d that GPU %d can access", bytes >> 20,
-                         relay_gpu->owner->device.ordinal, relay_gpu->device.ordinal);
+        driver->MemAddressFree(at, bytes);
+        return gpu_api_fail(driver, result, "%zu MiB of GPU %d that GPU %d can access", bytes >> 20,
+                            relay_gpu->owner->device.ordinal, relay_gpu->device.ordinal);
     }
     buffer->at = at;
     buffer->bytes = bytes;

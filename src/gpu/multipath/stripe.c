@@ -39,9 +39,9 @@ static void destroy_events(struct gpu_stripes *set)
 {
     for (int i = 0; i < GPU_ROUTES_MOST; i++)
         if (set->ended[i])
-            set->lead->cuda.EventDestroy(set->ended[i]);
+            set->lead->driver.EventDestroy(set->ended[i]);
     if (set->begun)
-        set->lead->cuda.EventDestroy(set->begun);
+        set->lead->driver.EventDestroy(set->begun);
     memset(set->ended, 0, sizeof set->ended);
     set->begun = NULL;
     gpu_host_route_close(&set->host);
@@ -90,14 +90,14 @@ static weft_status copy_relay_share(struct gpu_stripes *set, int i, unsigned str
     weft_status status = gpu_enter(&relay_gpu->device);
     if (status)
         return status;
-    CUresult result = relay_gpu->cuda.StreamWaitEvent(stream, set->begun, 0);
+    CUresult result = relay_gpu->driver.StreamWaitEvent(stream, set->begun, 0);
     if (!result)
         status = gpu_copy_on(relay_gpu, stream, dst, src, bytes);
     if (!result && !status)
-        result = relay_gpu->cuda.EventRecord(set->ended[i], stream);
+        result = relay_gpu->driver.EventRecord(set->ended[i], stream);
     if (result)
-        status = cuda_fail(&relay_gpu->cuda, result, "an event of a share by GPU %d",
-                           relay_gpu->device.ordinal);
+        status = gpu_api_fail(&relay_gpu->driver, result, "an event of a share by GPU %d",
+                              relay_gpu->device.ordinal);
     gpu_leave(&relay_gpu->device);
     return status;
 }
@@ -123,9 +123,9 @@ static void drain_routes(struct gpu_stripes *set, unsigned stream_index)
 static weft_status queue_shares(struct gpu_stripes *set, unsigned stream_index, char *dst,
                                 const char *src, const size_t *part)
 {
-    const struct cuda *cuda = &set->lead->cuda;
+    const struct gpu_api *driver = &set->lead->driver;
     CUstream stream = stream_of(set->lead, stream_index)->stream;
-    CUresult result = cuda->EventRecord(set->begun, stream);
+    CUresult result = driver->EventRecord(set->begun, stream);
     weft_status status = WEFT_OK;
     size_t at = part[0];
     for (int i = 1; i < set->routes.n && !result && !status; at += part[i++])
@@ -138,10 +138,10 @@ static weft_status queue_shares(struct gpu_stripes *set, unsigned stream_index, 
         status = gpu_copy_on(set->lead, stream, dst, src, part[0]);
     for (int i = 1; i < set->routes.n && !result && !status; i++)
         if (part[i])
-            result = cuda->StreamWaitEvent(stream, set->ended[i], 0);
+            result = driver->StreamWaitEvent(stream, set->ended[i], 0);
     if (result)
-        status = cuda_fail(cuda, result, "an event of a striped copy on GPU %d",
-                           set->lead->device.ordinal);
+        status = gpu_api_fail(driver, result, "an event of a striped copy on GPU %d",
+                              set->lead->device.ordinal);
     if (status)
         drain_routes(set, stream_index);
     return status;
@@ -189,10 +189,10 @@ static weft_status create_events(struct gpu_stripes *set)
         if (status)
             break;
         result =
-            issuer->cuda.EventCreate(i ? &set->ended[i] : &set->begun, CU_EVENT_DISABLE_TIMING);
+            issuer->driver.EventCreate(i ? &set->ended[i] : &set->begun, CU_EVENT_DISABLE_TIMING);
         if (result)
-            status =
-                cuda_fail(&issuer->cuda, result, "cuEventCreate on GPU %d", issuer->device.ordinal);
+            status = gpu_api_fail(&issuer->driver, result, "cuEventCreate on GPU %d",
+                                  issuer->device.ordinal);
         gpu_leave(&issuer->device);
     }
     return status;

@@ -15,13 +15,13 @@ static weft_status open_end(struct gpu_host_route *route, int end)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamCreate(&route->stream[end], CU_STREAM_NON_BLOCKING);
+    CUresult result = gpu->driver.StreamCreate(&route->stream[end], CU_STREAM_NON_BLOCKING);
     for (int i = 0; i < GPU_HOST_PIECES && !result; i++)
-        result = gpu->cuda.EventCreate(&route->done[end][i], CU_EVENT_DISABLE_TIMING);
+        result = gpu->driver.EventCreate(&route->done[end][i], CU_EVENT_DISABLE_TIMING);
     gpu_leave(&gpu->device);
-    return result
-               ? cuda_fail(&gpu->cuda, result, "a stream and events on GPU %d", gpu->device.ordinal)
-               : WEFT_OK;
+    return result ? gpu_api_fail(&gpu->driver, result, "a stream and events on GPU %d",
+                                 gpu->device.ordinal)
+                  : WEFT_OK;
 }
 
 static weft_status allocate_ring(struct gpu_host_route *route)
@@ -32,10 +32,10 @@ static weft_status allocate_ring(struct gpu_host_route *route)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.MemHostAlloc(&ring, BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    CUresult result = gpu->driver.MemHostAlloc(&ring, BYTES, CU_MEMHOSTALLOC_PORTABLE);
     gpu_leave(&gpu->device);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemHostAlloc of %d MiB", BYTES >> 20);
+        return gpu_api_fail(&gpu->driver, result, "cuMemHostAlloc of %d MiB", BYTES >> 20);
     route->ring = ring;
     return WEFT_OK;
 }
@@ -58,9 +58,9 @@ static void close_end(struct gpu_host_route *route, int end)
         return;
     for (int i = 0; i < GPU_HOST_PIECES; i++)
         if (route->done[end][i])
-            gpu->cuda.EventDestroy(route->done[end][i]);
+            gpu->driver.EventDestroy(route->done[end][i]);
     if (route->stream[end])
-        gpu->cuda.StreamDestroy(route->stream[end]);
+        gpu->driver.StreamDestroy(route->stream[end]);
     gpu_leave(&gpu->device);
 }
 
@@ -72,7 +72,7 @@ void gpu_host_route_close(struct gpu_host_route *route)
     for (int end = 0; end < ENDS; end++)
         close_end(route, end);
     if (route->ring)
-        route->end[OWN]->cuda.MemFreeHost(route->ring);
+        route->end[OWN]->driver.MemFreeHost(route->ring);
     memset(route, 0, sizeof *route);
 }
 
@@ -94,14 +94,15 @@ static weft_status move_piece(struct gpu_host_route *route, int end, CUevent beh
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamWaitEvent(route->stream[end], behind, 0);
+    CUresult result = gpu->driver.StreamWaitEvent(route->stream[end], behind, 0);
     if (!result)
         status = gpu_copy_on(gpu, route->stream[end], dst, src, bytes);
     if (!result && !status)
-        result = gpu->cuda.EventRecord(done, route->stream[end]);
+        result = gpu->driver.EventRecord(done, route->stream[end]);
     if (result)
-        status = cuda_fail(&gpu->cuda, result, "an event of a share over host memory by GPU %d",
-                           gpu->device.ordinal);
+        status =
+            gpu_api_fail(&gpu->driver, result, "an event of a share over host memory by GPU %d",
+                         gpu->device.ordinal);
     gpu_leave(&gpu->device);
     return status;
 }
@@ -117,13 +118,14 @@ static weft_status wait_and_record(struct gpu_host_route *route, int end, CUeven
     if (status)
         return status;
     if (behind)
-        result = gpu->cuda.StreamWaitEvent(route->stream[end], behind, 0);
+        result = gpu->driver.StreamWaitEvent(route->stream[end], behind, 0);
     if (!result && done)
-        result = gpu->cuda.EventRecord(done, route->stream[end]);
+        result = gpu->driver.EventRecord(done, route->stream[end]);
     gpu_leave(&gpu->device);
-    return result ? cuda_fail(&gpu->cuda, result, "an event of a share over host memory by GPU %d",
-                              gpu->device.ordinal)
-                  : WEFT_OK;
+    return result
+               ? gpu_api_fail(&gpu->driver, result,
+                              "an event of a share over host memory by GPU %d", gpu->device.ordinal)
+               : WEFT_OK;
 }
 
 /* Chooses a piece size: small, so that the second copy begins soon, but large compared with the

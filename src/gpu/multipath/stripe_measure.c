@@ -28,7 +28,7 @@ struct measurement {
 static CUresult record_event(struct measurement *m, CUevent event)
 {
     struct gpu *lead = m->set->lead;
-    return lead->cuda.EventRecord(event, stream_of(lead, m->stream_index)->stream);
+    return lead->driver.EventRecord(event, stream_of(lead, m->stream_index)->stream);
 }
 
 /* Times one copy with the GPU's events: milliseconds from the start of the first share to the end
@@ -46,9 +46,9 @@ static weft_status time_once(struct measurement *m, size_t bytes, const unsigned
     if (!result && !status)
         status = stream_drain(lead, stream_of(lead, m->stream_index));
     if (!result && !status)
-        result = lead->cuda.EventElapsedTime(&elapsed, m->begun, m->ended);
+        result = lead->driver.EventElapsedTime(&elapsed, m->begun, m->ended);
     *ms = elapsed;
-    return result ? cuda_fail(&lead->cuda, result, "timing a striped copy") : status;
+    return result ? gpu_api_fail(&lead->driver, result, "timing a striped copy") : status;
 }
 
 static weft_status best_of_two(struct measurement *m, size_t bytes, const unsigned *share,
@@ -100,7 +100,7 @@ static void set_shares(struct gpu_stripes *set, double *rate)
             set->routes.via[n] = set->routes.via[i];
             rate[n++] = rate[i];
         } else {
-            set->lead->cuda.EventDestroy(set->ended[i]);
+            set->lead->driver.EventDestroy(set->ended[i]);
         }
     for (int i = n; i < set->routes.n; i++)
         set->ended[i] = NULL;
@@ -182,22 +182,22 @@ static weft_status measure_striping(struct measurement *m)
 weft_status gpu_stripe_measure(struct gpu_stripes *set, unsigned stream_index, void *dst,
                                const void *src)
 {
-    const struct cuda *cuda = &set->lead->cuda;
+    const struct gpu_api *driver = &set->lead->driver;
     struct measurement m = {.set = set,
                             .stream_index = stream_index,
                             .dst = dst,
                             .src = src,
                             .large = set->measured_bytes};
     m.small = m.large / SMALLER / 4096 * 4096;
-    CUresult result = cuda->EventCreate(&m.begun, 0);
+    CUresult result = driver->EventCreate(&m.begun, 0);
     if (!result)
-        result = cuda->EventCreate(&m.ended, 0);
+        result = driver->EventCreate(&m.ended, 0);
     weft_status status =
-        result ? cuda_fail(cuda, result, "cuEventCreate on GPU %d", set->lead->device.ordinal)
+        result ? gpu_api_fail(driver, result, "cuEventCreate on GPU %d", set->lead->device.ordinal)
                : measure_striping(&m);
     if (m.begun)
-        cuda->EventDestroy(m.begun);
+        driver->EventDestroy(m.begun);
     if (m.ended)
-        cuda->EventDestroy(m.ended);
+        driver->EventDestroy(m.ended);
     return status;
 }

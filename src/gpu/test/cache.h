@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 
 /* Returns whether the pair passed its test. The order of the two does not matter. */
 bool proof_cache_contains(const CUuuid *a, const CUuuid *b, int driver_version);

@@ -67,7 +67,7 @@ static weft_status choose_pairs(struct proof_run *run)
         mine[boot->local_pes[slot]] =
             slot == boot->local_pe || !gpu->heap.windows[slot].mapped ||
             (cached && proof_cache_contains(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
-                                            gpu->cuda.driver_version));
+                                            gpu->driver.driver_version));
     weft_status status = boot->ops->allgather(boot, mine, all, n);
     for (int slot = 0; !status && slot < boot->local_npes; slot++) {
         size_t pe = (size_t)boot->local_pes[slot];
@@ -92,15 +92,15 @@ static weft_status create_tables(struct proof_run *run)
     size_t pairs_bytes = (size_t)run->count * sizeof *run->pairs;
     size_t bytes = pairs_bytes + (size_t)run->count * sizeof *run->reports;
     void *pinned;
-    CUresult result = gpu->cuda.MemHostAlloc(&pinned, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
+    CUresult result = gpu->driver.MemHostAlloc(&pinned, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemHostAlloc of %zu bytes", bytes);
+        return gpu_api_fail(&gpu->driver, result, "cuMemHostAlloc of %zu bytes", bytes);
     memset(pinned, 0, bytes);
     run->pairs = pinned;
     run->reports = (struct prove_report *)((char *)pinned + pairs_bytes);
-    result = gpu->cuda.MemHostGetDevicePointer(&run->pairs_device, pinned, 0);
+    result = gpu->driver.MemHostGetDevicePointer(&run->pairs_device, pinned, 0);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuMemHostGetDevicePointer");
+        return gpu_api_fail(&gpu->driver, result, "cuMemHostGetDevicePointer");
     run->reports_device = run->pairs_device + pairs_bytes;
     int me = gpu->boot->local_pe;
     for (int i = 0; i < run->count; i++) {
@@ -232,7 +232,7 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
         apply_verdicts(run, slot, &mine[pe], &all[pe * n + (size_t)boot->pe]);
         if (gpu->heap.windows[slot].mapped && slot > boot->local_pe)
             proof_cache_add(&gpu->device.uuid, &gpu->heap.windows[slot].gpu.uuid,
-                            gpu->cuda.driver_version);
+                            gpu->driver.driver_version);
     }
     free(mine);
     return status;
@@ -241,11 +241,11 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
 static weft_status clear_areas(struct gpu *gpu)
 {
     int me = gpu->boot->local_pe;
-    CUresult result = gpu->cuda.MemsetD8Async(
+    CUresult result = gpu->driver.MemsetD8Async(
         area_address(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
         gpu->wait_stream);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "clearing the test areas");
+        return gpu_api_fail(&gpu->driver, result, "clearing the test areas");
     return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the test areas");
 }
 
@@ -266,7 +266,7 @@ static weft_status prove_chosen(struct proof_run *run)
     if (!status)
         status = exchange_verdicts(run, ran);
     if (run->pairs)
-        gpu->cuda.MemFreeHost(run->pairs);
+        gpu->driver.MemFreeHost(run->pairs);
     if (entered)
         gpu_leave(&gpu->device);
     return status;

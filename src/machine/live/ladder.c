@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "driver/cuda.h"
+#include "driver/gpu_api.h"
 #include "driver/verbs.h"
 #include "machine/live/ladder_mlx5.h"
 #include "machine/live/ladder_verbs.h"
@@ -22,56 +22,57 @@ enum { GPU_BYTES = 4 << 20, CHECK_BYTES = 4096, DOORBELL_BYTES = 4096 };
 /* --- the GPU's side --------------------------------------------------------------------------- */
 
 /* Finds the CUDA device with a PCI address: NVML and CUDA number GPUs in different orders. */
-static bool find_device(const struct cuda *cuda, const char *bdf, CUdevice *device)
+static bool find_device(const struct gpu_api *driver, const char *bdf, CUdevice *device)
 {
     int n = 0;
-    if (cuda->DeviceGetCount(&n) != CUDA_SUCCESS)
+    if (driver->DeviceGetCount(&n) != CUDA_SUCCESS)
         return false;
     for (int i = 0; i < n; i++) {
         char text[32] = "";
-        if (cuda->DeviceGet(device, i) == CUDA_SUCCESS &&
-            cuda->DeviceGetPCIBusId(text, sizeof text, *device) == CUDA_SUCCESS &&
+        if (driver->DeviceGet(device, i) == CUDA_SUCCESS &&
+            driver->DeviceGetPCIBusId(text, sizeof text, *device) == CUDA_SUCCESS &&
             strcasecmp(text, bdf) == 0)
             return true;
     }
     return false;
 }
 
-static void read_attribute(struct machine *machine, const struct cuda *cuda, CUdevice device,
+static void read_attribute(struct machine *machine, const struct gpu_api *driver, CUdevice device,
                            int attribute, struct machine_number *to)
 {
     int value = 0;
     char words[128];
-    CUresult result = cuda->DeviceGetAttribute(&value, attribute, device);
+    CUresult result = driver->DeviceGetAttribute(&value, attribute, device);
     if (result == CUDA_SUCCESS)
         number_set(to, value != 0);
     else
         number_unknown(machine, to, "cuDeviceGetAttribute(%d): %s", attribute,
-                       cuda_error_text(cuda, result, words, sizeof words));
+                       gpu_api_error_text(driver, result, words, sizeof words));
 }
 
-static void read_attributes(struct machine *machine, const struct cuda *cuda,
+static void read_attributes(struct machine *machine, const struct gpu_api *driver,
                             struct machine_gpu *gpu)
 {
     CUdevice device;
-    if (!gpu->bdf.value || !find_device(cuda, gpu->bdf.value, &device))
+    if (!gpu->bdf.value || !find_device(driver, gpu->bdf.value, &device))
         return;
-    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &gpu->dmabuf);
-    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+    read_attribute(machine, driver, device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &gpu->dmabuf);
+    read_attribute(machine, driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
                    &gpu->rdma);
-    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    read_attribute(machine, driver, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                    &gpu->vmm);
-    read_attribute(machine, cuda, device, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, &gpu->multicast);
+    read_attribute(machine, driver, device, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+                   &gpu->multicast);
 }
 
 weft_status machine_read_cuda(struct machine *machine)
 {
-    struct cuda cuda;
-    weft_status status = cuda_open(&cuda);
+    struct gpu_api driver;
+    weft_status status = gpu_api_open(&driver);
     for (size_t i = 0; !status && i < machine->n_gpus; i++)
-        read_attributes(machine, &cuda, &machine->gpus[i]);
+        read_attributes(machine, &driver, &machine->gpus[i]);
     if (!status)
-        cuda_close(&cuda);
+        gpu_api_close(&driver);
     return status;
 }
 
@@ -81,7 +82,7 @@ struct gdr_test {
     struct machine *machine;
     int64_t gpu;
     const char *nic;
-    struct cuda cuda;
+    struct gpu_api driver;
     CUdeviceptr memory; /* GPU_BYTES of GPU memory */
     int dmabuf;         /* file descriptor, -1 when none */
 };
@@ -113,15 +114,15 @@ static void export_dmabuf(struct gdr_test *c, struct export *e)
     char words[128];
     *e = (struct export){.error = ENOSYS};
     c->dmabuf = -1;
-    if (!c->cuda.MemGetHandleForAddressRange) {
+    if (!c->driver.MemGetHandleForAddressRange) {
         snprintf(e->detail, sizeof e->detail,
                  "this CUDA driver has no cuMemGetHandleForAddressRange");
         return;
     }
-    CUresult result = c->cuda.MemGetHandleForAddressRange(&c->dmabuf, c->memory, GPU_BYTES,
-                                                          CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    CUresult result = c->driver.MemGetHandleForAddressRange(&c->dmabuf, c->memory, GPU_BYTES,
+                                                            CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     snprintf(e->detail, sizeof e->detail, "cuMemGetHandleForAddressRange of %d bytes: %s",
-             GPU_BYTES, cuda_error_text(&c->cuda, result, words, sizeof words));
+             GPU_BYTES, gpu_api_error_text(&c->driver, result, words, sizeof words));
     e->ok = result == CUDA_SUCCESS;
     e->error = e->ok ? 0 : EOPNOTSUPP;
     if (!e->ok)
@@ -144,17 +145,17 @@ static void test_doorbell(void *argument, void *reg, struct rung_result *r)
     char words[128];
     uintptr_t page = (uintptr_t)reg & ~(uintptr_t)(DOORBELL_BYTES - 1);
     *r = (struct rung_result){.tried = true};
-    CUresult result = c->cuda.MemHostRegister(
+    CUresult result = c->driver.MemHostRegister(
         (void *)page, DOORBELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY);
     if (result != CUDA_SUCCESS)
         result =
-            c->cuda.MemHostRegister((void *)page, DOORBELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
+            c->driver.MemHostRegister((void *)page, DOORBELL_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP);
     snprintf(r->detail, sizeof r->detail, "cuMemHostRegister of the doorbell's page: %s",
-             cuda_error_text(&c->cuda, result, words, sizeof words));
+             gpu_api_error_text(&c->driver, result, words, sizeof words));
     r->ok = result == CUDA_SUCCESS;
     r->error = r->ok ? 0 : EPERM;
     if (r->ok)
-        c->cuda.MemHostUnregister((void *)page);
+        c->driver.MemHostUnregister((void *)page);
 }
 
 /* Tests queues and doorbell of an mlx5 NIC, to which device code can post requests. */
@@ -194,23 +195,23 @@ static weft_status test_gpu(struct gdr_test *c, const struct machine_gpu *gpu)
     CUdevice device;
     CUcontext context;
     CUresult result;
-    if (!find_device(&c->cuda, gpu->bdf.value, &device))
+    if (!find_device(&c->driver, gpu->bdf.value, &device))
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "CUDA lists no GPU at %s; CUDA_VISIBLE_DEVICES may "
                          "hide it",
                          gpu->bdf.value);
-    if ((result = c->cuda.DevicePrimaryCtxRetain(&context, device)) != CUDA_SUCCESS)
-        return cuda_fail(&c->cuda, result, "cuDevicePrimaryCtxRetain of gpu%" PRId64, c->gpu);
+    if ((result = c->driver.DevicePrimaryCtxRetain(&context, device)) != CUDA_SUCCESS)
+        return gpu_api_fail(&c->driver, result, "cuDevicePrimaryCtxRetain of gpu%" PRId64, c->gpu);
     weft_status status = WEFT_OK;
-    c->cuda.CtxPushCurrent(context);
-    if ((result = c->cuda.MemAlloc(&c->memory, GPU_BYTES)) != CUDA_SUCCESS) {
-        status = cuda_fail(&c->cuda, result, "cuMemAlloc of %d bytes", GPU_BYTES);
+    c->driver.CtxPushCurrent(context);
+    if ((result = c->driver.MemAlloc(&c->memory, GPU_BYTES)) != CUDA_SUCCESS) {
+        status = gpu_api_fail(&c->driver, result, "cuMemAlloc of %d bytes", GPU_BYTES);
     } else {
         status = test_memory(c);
-        c->cuda.MemFree(c->memory);
+        c->driver.MemFree(c->memory);
     }
-    c->cuda.CtxPopCurrent(&context);
-    c->cuda.DevicePrimaryCtxRelease(device);
+    c->driver.CtxPopCurrent(&context);
+    c->driver.DevicePrimaryCtxRelease(device);
     return status;
 }
 
@@ -221,11 +222,11 @@ weft_status machine_test_gdr(struct machine *machine, int64_t gpu, const char *n
     if (!g || !text_is(g->vendor, "nvidia") || !g->bdf.value)
         return base_fail(WEFT_ERR_UNSUPPORTED, "gpu%" PRId64 " is no NVIDIA GPU with a known place",
                          gpu);
-    weft_status status = cuda_open(&c.cuda);
+    weft_status status = gpu_api_open(&c.driver);
     if (status)
         return status;
-    read_attributes(machine, &c.cuda, g);
+    read_attributes(machine, &c.driver, g);
     status = test_gpu(&c, g);
-    cuda_close(&c.cuda);
+    gpu_api_close(&c.driver);
     return status;
 }

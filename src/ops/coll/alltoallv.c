@@ -40,7 +40,8 @@ static bool kernel_reaches(struct gpu *gpu, const void *address)
     if (in_own_heap(gpu, address))
         return true;
     if (gpu_place_of(gpu, address) == GPU_PLACE_DEVICE)
-        return !gpu->cuda.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) &&
+        return !gpu->driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                at) &&
                ordinal == gpu->device.ordinal;
     return gpu_place_of(gpu, address) == GPU_PLACE_PINNED;
 }

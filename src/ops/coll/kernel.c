@@ -89,7 +89,7 @@ void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machin
 {
     const struct gpu_device *device = &job->gpu->device;
     *machine =
-        (struct coll_machine){.gpus = device->visible, .driver = device->cuda->driver_version};
+        (struct coll_machine){.gpus = device->visible, .driver = device->driver->driver_version};
     snprintf(machine->gpu, sizeof machine->gpu, "%s", device->name);
 }
 
@@ -368,8 +368,8 @@ static uint64_t bytes_to_end(struct gpu *gpu, const void *dst)
     size_t bytes = 0;
     if (in_gpu_heap(gpu, dst))
         return gpu->heap.backed - (at - gpu_heap_own(&gpu->heap)->base);
-    if (gpu->cuda.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) ||
-        gpu->cuda.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) ||
+    if (gpu->driver.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) ||
+        gpu->driver.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) ||
         at - start >= bytes)
         return UINT64_MAX;
     return bytes - (at - start);
@@ -552,8 +552,8 @@ static bool is_aligned(const struct coll_request *request)
  * which do not belong to the capture. */
 static void exchange_capture_mode(const struct gpu *gpu, int *mode)
 {
-    if (gpu->cuda.ThreadExchangeStreamCaptureMode)
-        gpu->cuda.ThreadExchangeStreamCaptureMode(mode);
+    if (gpu->driver.ThreadExchangeStreamCaptureMode)
+        gpu->driver.ThreadExchangeStreamCaptureMode(mode);
 }
 
 /* Checking mode: enqueues a kernel in front of the collective that compares this call with the

@@ -29,16 +29,16 @@ static weft_status run_kernel(struct gpu *gpu, struct coll_call *call, int block
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    CUresult result = gpu->cuda.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    CUresult result = gpu->driver.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     if (result)
-        status = cuda_fail(&gpu->cuda, result, "cuStreamCreate for the LL128 test");
+        status = gpu_api_fail(&gpu->driver, result, "cuStreamCreate for the LL128 test");
     if (!status) {
         for (int i = 0; i < COLL_PROOF_ROUNDS && !status; i++)
             status = gpu_coll_launch(gpu, COLL_weft_coll_prove_lines, (unsigned)blocks,
                                      COLL_PROOF_THREADS, stream, call);
         if (!status)
             status = gpu_wait_stream(gpu, stream, "the LL128 test");
-        gpu->cuda.StreamDestroy(stream);
+        gpu->driver.StreamDestroy(stream);
     }
     gpu_leave(&gpu->device);
     return status;

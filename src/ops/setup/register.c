@@ -29,11 +29,11 @@ static weft_status check_device_range(struct gpu *gpu, uintptr_t address, size_t
     CUdeviceptr start = 0;
     size_t size = 0;
     CUresult result =
-        gpu->cuda.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+        gpu->driver.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     if (!result)
-        result = gpu->cuda.PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
+        result = gpu->driver.PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
     if (result)
-        return cuda_fail(&gpu->cuda, result, "cuPointerGetAttribute of %#zx", address);
+        return gpu_api_fail(&gpu->driver, result, "cuPointerGetAttribute of %#zx", address);
     if (bytes <= size - (address - start))
         return WEFT_OK;
     /* Memory of cuMemCreate() may be mapped as several allocations side by side, so the last byte
@@ -55,11 +55,11 @@ static weft_status prepare_range(struct gpu *gpu, struct gpu_registration *regis
         return check_device_range(gpu, registration->base, registration->bytes);
     if (place == GPU_PLACE_PINNED)
         return WEFT_OK;
-    CUresult result = gpu->cuda.MemHostRegister(
+    CUresult result = gpu->driver.MemHostRegister(
         address, registration->bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     registration->pinned_here = result == CUDA_SUCCESS;
-    return result ? cuda_fail(&gpu->cuda, result, "cuMemHostRegister of %zu bytes at %p",
-                              registration->bytes, address)
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemHostRegister of %zu bytes at %p",
+                                 registration->bytes, address)
                   : WEFT_OK;
 }
 
@@ -95,7 +95,7 @@ static weft_status add_registration(struct gpu *gpu, struct gpu_registration *re
 static void remove_registration(struct gpu *gpu, struct gpu_registration *registration)
 {
     if (registration->pinned_here && gpu_enter(&gpu->device) == WEFT_OK) {
-        gpu->cuda.MemHostUnregister((void *)registration->base);
+        gpu->driver.MemHostUnregister((void *)registration->base);
         gpu_leave(&gpu->device);
     }
     free(registration);

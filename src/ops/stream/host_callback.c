@@ -95,17 +95,17 @@ static weft_status add_page(struct callbacks *callbacks)
     void *pairs;
     if (!page)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for calls on a stream");
-    CUresult result = gpu->cuda.MemHostAlloc(&pairs, PAIRS * sizeof *page->pairs,
-                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    CUresult result = gpu->driver.MemHostAlloc(
+        &pairs, PAIRS * sizeof *page->pairs, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (!result) {
         page->pairs = pairs;
-        result = gpu->cuda.MemHostGetDevicePointer(&page->gpu_address, pairs, 0);
+        result = gpu->driver.MemHostGetDevicePointer(&page->gpu_address, pairs, 0);
         if (result)
-            gpu->cuda.MemFreeHost(pairs);
+            gpu->driver.MemFreeHost(pairs);
     }
     if (result) {
         free(page);
-        return cuda_fail(&gpu->cuda, result, "pinned memory for calls on a stream");
+        return gpu_api_fail(&gpu->driver, result, "pinned memory for calls on a stream");
     }
     page->next = callbacks->pages;
     callbacks->pages = page;
@@ -367,7 +367,7 @@ static void end_callbacks(struct weft_job *job)
         struct page *first = callbacks->pages;
         callbacks->pages = first->next;
         if (entered)
-            callbacks->gpu->cuda.MemFreeHost(first->pairs);
+            callbacks->gpu->driver.MemFreeHost(first->pairs);
         free(first);
     }
     if (entered)
@@ -412,7 +412,7 @@ static CUresult notify_by_function(struct callbacks *callbacks, weft_stream stre
     pthread_mutex_lock(&callbacks->lock);
     callbacks->pending_functions += one;
     pthread_mutex_unlock(&callbacks->lock);
-    CUresult result = callbacks->gpu->cuda.LaunchHostFunc(stream, stream_arrived, call);
+    CUresult result = callbacks->gpu->driver.LaunchHostFunc(stream, stream_arrived, call);
     if (!result)
         return CUDA_SUCCESS;
     pthread_mutex_lock(&callbacks->lock);
@@ -430,8 +430,8 @@ static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream str
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     CUdeviceptr gpu_address = call->gpu_address, go = gpu_address + offsetof(struct pair, go);
     bool captured = call->captured;
-    if (!captured && gpu->cuda.StreamWriteValue64)
-        result = gpu->cuda.StreamWriteValue64(stream, go, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (!captured && gpu->driver.StreamWriteValue64)
+        result = gpu->driver.StreamWriteValue64(stream, go, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (!result)
         append(call);
     else
@@ -439,7 +439,7 @@ static weft_status enqueue_callback(struct callbacks *callbacks, weft_stream str
     *begun = !result;
     if (!result && !captured)
         job_callback_enqueued(callbacks->job);
-    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a call on a stream")
+    return result ? gpu_api_fail(&gpu->driver, result, "cuLaunchHostFunc for a call on a stream")
                   : wait_on(gpu, stream, gpu_address);
 }
 

@@ -24,14 +24,14 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
     if (!stream_on_cuda(job) || (uintptr_t)stream <= PER_THREAD)
         return WEFT_OK;
     const struct gpu_device *own = &job->gpu->device;
-    const struct cuda *cuda = own->cuda;
+    const struct gpu_api *driver = own->driver;
     CUcontext context, pushed;
     CUdevice device;
-    if (!cuda->StreamGetCtx || cuda->StreamGetCtx(stream, &context) || context == own->context ||
-        cuda->CtxPushCurrent(context))
+    if (!driver->StreamGetCtx || driver->StreamGetCtx(stream, &context) ||
+        context == own->context || driver->CtxPushCurrent(context))
         return WEFT_OK; /* the driver reports any other error of the stream */
-    CUresult result = cuda->CtxGetDevice(&device);
-    cuda->CtxPopCurrent(&pushed);
+    CUresult result = driver->CtxGetDevice(&device);
+    driver->CtxPopCurrent(&pushed);
     if (result || device == own->device)
         return WEFT_OK;
     return base_fail(
@@ -44,7 +44,7 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
 bool stream_capturing(struct gpu *gpu, weft_stream stream)
 {
     int status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return gpu->cuda.StreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+    return gpu->driver.StreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -196,13 +196,14 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
     if (status)
         return status;
     CUresult result =
-        gpu->cuda.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
+        gpu->driver.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
     if (!result && !captured)
         job_callback_enqueued(job);
     else if (!captured)
         free(call);
-    return result ? cuda_fail(&gpu->cuda, result, "cuLaunchHostFunc for a signal in host memory")
-                  : WEFT_OK;
+    return result
+               ? gpu_api_fail(&gpu->driver, result, "cuLaunchHostFunc for a signal in host memory")
+               : WEFT_OK;
 }
 
 /* Changes a signal after all earlier work of the stream. */
@@ -217,9 +218,9 @@ static weft_status signal_on(struct weft_job *job, weft_stream stream, struct re
     if (at.segment != SEG_GPU)
         return host_signal_on(job, stream, address, value, op);
     /* The driver's stream write has a barrier before it. In a graph only a kernel is safe. */
-    if (op == WEFT_SIGNAL_SET && gpu->cuda.StreamWriteValue64 && !stream_capturing(gpu, stream) &&
-        gpu->cuda.StreamWriteValue64(stream, (uintptr_t)address, value,
-                                     CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
+    if (op == WEFT_SIGNAL_SET && gpu->driver.StreamWriteValue64 && !stream_capturing(gpu, stream) &&
+        gpu->driver.StreamWriteValue64(stream, (uintptr_t)address, value,
+                                       CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
         return WEFT_OK;
     return block_copy(gpu, stream, NULL, NULL, 0, address, value, (int)op);
 }

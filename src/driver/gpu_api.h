@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA driver as a table of functions, loaded when it is first needed. The declarations are our
- * own and contain only what is used, so the build needs no CUDA header; names and values are those
- * of the driver API (do not include together with <cuda.h>). tests/unit/test_cuda_abi.c compares
- * them with <cuda.h> where that is installed. */
-#ifndef WEFT_DRIVER_CUDA_H
-#define WEFT_DRIVER_CUDA_H
+/* The functions of a GPU driver as one table, loaded when it is first needed. Names, types and values
+ * are those of the CUDA driver API. The declarations are our own and contain only what is used, so
+ * the build needs no CUDA header (do not include together with <cuda.h>). tests/unit/test_cuda_abi.c
+ * compares them with <cuda.h> where that is installed. */
+#ifndef WEFT_DRIVER_GPU_API_H
+#define WEFT_DRIVER_GPU_API_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -180,7 +180,7 @@ enum cuda_constant {
 };
 
 /* X(field, exported names in the order in which they are tried, optional, parameters, arguments) */
-#define CUDA_FUNCTIONS(X)                                                                          \
+#define GPU_FUNCTIONS(X)                                                                           \
     X(Init, ("cuInit"), 0, (unsigned flags), (flags))                                              \
     X(DriverGetVersion, ("cuDriverGetVersion"), 0, (int *version), (version))                      \
     X(DeviceGetCount, ("cuDeviceGetCount"), 0, (int *count), (count))                              \
@@ -352,11 +352,11 @@ enum cuda_constant {
       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
        parameters))
 
-struct cuda {
+struct gpu_api {
 #define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;
-    CUDA_FUNCTIONS(CUDA_FIELD)
+    GPU_FUNCTIONS(CUDA_FIELD)
 #undef CUDA_FIELD
-    /* Not in CUDA_FUNCTIONS, so no fault is injected: they only make messages. */
+    /* Not in GPU_FUNCTIONS, so no fault is injected: they only make messages. */
     CUresult (*GetErrorName)(CUresult result, const char **name);
     CUresult (*GetErrorString)(CUresult result, const char **text);
     void *handle;
@@ -368,19 +368,20 @@ enum { CUDA_OLDEST_VERSION = 11020 };
 
 /* Loads and initializes the driver. WEFT_ERR_UNSUPPORTED: no driver, driver too old, no device, or
  * driver and kernel module of different versions; the message says which. */
-weft_status cuda_open(struct cuda *cuda);
-void cuda_close(struct cuda *cuda);
+weft_status gpu_api_open(struct gpu_api *driver);
+void gpu_api_close(struct gpu_api *driver);
 
 /* The current context of this thread if the program itself has loaded CUDA, else NULL. Does not
  * load the driver. */
-CUcontext cuda_current_if_loaded(void);
+CUcontext gpu_api_current_if_loaded(void);
 
 /* Prints an error into `text`, such as "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)", and returns
  * `text`. */
-const char *cuda_error_text(const struct cuda *cuda, CUresult result, char *text, size_t bytes);
+const char *gpu_api_error_text(const struct gpu_api *driver, CUresult result, char *text,
+                               size_t bytes);
 
 /* Sets the last error to "<what>: CUDA_ERROR_... (...)" and returns the matching status. */
-weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *format, ...)
+weft_status gpu_api_fail(const struct gpu_api *driver, CUresult result, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
 /* -------------------------------------------------------------------------- tests of faults */
@@ -389,12 +390,12 @@ weft_status cuda_fail(const struct cuda *cuda, CUresult result, const char *form
  * calling the driver, in every table that is opened from now on; k = 0 only counts calls. There is
  * one plan at a time; a new plan restarts the count. NULL: no faults in tables opened from now on.
  * False when there is no such function. */
-bool cuda_fault_plan(const char *field, unsigned k, CUresult result);
+bool gpu_api_fault_plan(const char *field, unsigned k, CUresult result);
 
 /* Number of calls of the planned function since the plan was made. */
-unsigned cuda_fault_uses(void);
+unsigned gpu_api_fault_uses(void);
 
 /* Names of the functions that can be planned, NULL at the end. */
-extern const char *const cuda_function_names[];
+extern const char *const gpu_api_function_names[];
 
 #endif
