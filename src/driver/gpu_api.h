@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of a GPU driver as one table, loaded when it is first needed. Names, types and values
- * are those of the CUDA driver API. The declarations are our own and contain only what is used, so
- * the build needs no CUDA header (do not include together with <cuda.h>). tests/unit/test_cuda_abi.c
- * compares them with <cuda.h> where that is installed. */
+/* The functions of a GPU driver as one table, loaded when it is first needed. Names, types and
+ * values are those of the CUDA driver API, which hip.c translates for GPUs of AMD. The declarations
+ * are our own and contain only what is used, so the build needs no CUDA header (do not include
+ * together with <cuda.h>). tests/unit/test_cuda_abi.c compares them with <cuda.h> where that is
+ * installed. */
 #ifndef WEFT_DRIVER_GPU_API_H
 #define WEFT_DRIVER_GPU_API_H
 
@@ -179,7 +180,8 @@ enum cuda_constant {
 #undef CUDA_CONSTANT
 };
 
-/* X(field, exported names in the order in which they are tried, optional, parameters, arguments) */
+/* X(field, names in libcuda in the order in which they are tried, optional, parameters, arguments)
+ */
 #define GPU_FUNCTIONS(X)                                                                           \
     X(Init, ("cuInit"), 0, (unsigned flags), (flags))                                              \
     X(DriverGetVersion, ("cuDriverGetVersion"), 0, (int *version), (version))                      \
@@ -352,27 +354,37 @@ enum cuda_constant {
       (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,          \
        parameters))
 
+enum gpu_vendor {
+    GPU_VENDOR_NVIDIA, /* libcuda.so.1 (cuda.c) */
+    GPU_VENDOR_AMD,    /* libamdhip64.so (hip.c) */
+};
+
 struct gpu_api {
-#define CUDA_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;
-    GPU_FUNCTIONS(CUDA_FIELD)
-#undef CUDA_FIELD
+#define GPU_FIELD(field, names, optional, parameters, arguments) CUresult(*field) parameters;
+    GPU_FUNCTIONS(GPU_FIELD)
+#undef GPU_FIELD
     /* Not in GPU_FUNCTIONS, so no fault is injected: they only make messages. */
     CUresult (*GetErrorName)(CUresult result, const char **name);
     CUresult (*GetErrorString)(CUresult result, const char **text);
+    /* AMD only, else NULL: the architecture of a device, such as "gfx942:sramecc+:xnack-". */
+    CUresult (*DeviceGetArchitecture)(char *text, size_t bytes, CUdevice device);
     void *handle;
-    int driver_version; /* 13000 = CUDA 13.0 */
+    enum gpu_vendor vendor;
+    int driver_version; /* 13000 = CUDA 13.0, 70200000 = HIP 7.2 */
 };
 
-/* The oldest driver with all required functions: CUDA 11.2 (driver 460). */
-enum { CUDA_OLDEST_VERSION = 11020 };
-
-/* Loads and initializes the driver. WEFT_ERR_UNSUPPORTED: no driver, driver too old, no device, or
- * driver and kernel module of different versions; the message says which. */
+/* Loads and initializes libcuda.so.1 or, where that has no GPU, libamdhip64.so.
+ * WEFT_ERR_UNSUPPORTED: neither can be used; the message says why: no library, too old, no device,
+ * or driver and kernel module of different versions. */
 weft_status gpu_api_open(struct gpu_api *driver);
 void gpu_api_close(struct gpu_api *driver);
 
-/* The current context of this thread if the program itself has loaded CUDA, else NULL. Does not
- * load the driver. */
+/* Makes gpu_api_open() in this process try this vendor's library first. */
+void gpu_api_prefer(enum gpu_vendor vendor);
+
+/* The current context of this thread if the program itself has loaded CUDA or HIP, else NULL. Does
+ * not load a library. HIP has no contexts, and each of its threads begins with device 0: only
+ * another device counts, and is preferred from then on. */
 CUcontext gpu_api_current_if_loaded(void);
 
 /* Prints an error into `text`, such as "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)", and returns
@@ -380,9 +392,18 @@ CUcontext gpu_api_current_if_loaded(void);
 const char *gpu_api_error_text(const struct gpu_api *driver, CUresult result, char *text,
                                size_t bytes);
 
-/* Sets the last error to "<what>: CUDA_ERROR_... (...)" and returns the matching status. */
+/* Messages are written in the words of CUDA. This puts those of the vendor in their place:
+ * "cuStreamCreate" becomes "hipStreamCreateWithFlags". */
+void gpu_api_translate(const struct gpu_api *driver, char *text, size_t bytes);
+
+/* Sets the last error to "<what>: CUDA_ERROR_... (...)", translated, and returns the matching
+ * status. */
 weft_status gpu_api_fail(const struct gpu_api *driver, CUresult result, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
+
+/* base_fail() with a translated message. */
+weft_status gpu_api_refuse(const struct gpu_api *driver, weft_status status, const char *format,
+                           ...) __attribute__((format(printf, 3, 4), cold));
 
 /* -------------------------------------------------------------------------- tests of faults */
 
@@ -391,6 +412,9 @@ weft_status gpu_api_fail(const struct gpu_api *driver, CUresult result, const ch
  * one plan at a time; a new plan restarts the count. NULL: no faults in tables opened from now on.
  * False when there is no such function. */
 bool gpu_api_fault_plan(const char *field, unsigned k, CUresult result);
+
+/* For what fills a table: puts the planned fault into it. */
+void gpu_api_install_faults(struct gpu_api *driver);
 
 /* Number of calls of the planned function since the plan was made. */
 unsigned gpu_api_fault_uses(void);

@@ -16,9 +16,14 @@ const char *gpu_device_text(const struct gpu_device *gpu, char *text, size_t byt
     return text;
 }
 
-static void format_uuid(const CUuuid *uuid, bool mig, char *text, size_t bytes)
+/* HIP writes digits where CUDA writes bytes. */
+static void format_uuid(const CUuuid *uuid, bool amd, bool mig, char *text, size_t bytes)
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
+    if (amd) {
+        snprintf(text, bytes, "GPU-%.16s", uuid->bytes);
+        return;
+    }
     snprintf(text, bytes, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
              mig ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10],
              b[11], b[12], b[13], b[14], b[15]);
@@ -47,7 +52,8 @@ static weft_status identify_device(const struct gpu_api *driver, int ordinal,
         return gpu_api_fail(driver, result, "cuDeviceGetPCIBusId of GPU %d", ordinal);
     for (char *c = id->bus_id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    format_uuid(&id->uuid, strstr(id->name, " MIG ") != NULL, id->uuid_text, sizeof id->uuid_text);
+    format_uuid(&id->uuid, driver->vendor == GPU_VENDOR_AMD, strstr(id->name, " MIG ") != NULL,
+                id->uuid_text, sizeof id->uuid_text);
     return WEFT_OK;
 }
 
@@ -76,10 +82,10 @@ static weft_status find_named(const struct gpu_api *driver, const char *word, si
         *ordinal = atoi(word);
         if (*ordinal < visible)
             return WEFT_OK;
-        return base_fail(WEFT_ERR_CONFIG,
-                         "WEFT_GPU names GPU %d, but %d %s visible (0 ... %d); "
-                         "CUDA_VISIBLE_DEVICES renumbers them",
-                         *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
+        return gpu_api_refuse(driver, WEFT_ERR_CONFIG,
+                              "WEFT_GPU names GPU %d, but %d %s visible (0 ... %d); "
+                              "CUDA_VISIBLE_DEVICES renumbers them",
+                              *ordinal, visible, visible == 1 ? "is" : "are", visible - 1);
     }
     for (int i = 0; i < visible; i++) {
         struct device_identity id;
@@ -138,8 +144,9 @@ static weft_status choose_device(struct gpu_device *gpu, CUcontext current, cons
     if (result)
         return gpu_api_fail(driver, result, "cuDeviceGetCount");
     if (gpu->visible == 0)
-        return base_fail(WEFT_ERR_UNSUPPORTED, "the CUDA driver is loaded but reports no GPU; "
-                                               "CUDA_VISIBLE_DEVICES may hide it");
+        return gpu_api_refuse(driver, WEFT_ERR_UNSUPPORTED,
+                              "the CUDA driver is loaded but reports no GPU; "
+                              "CUDA_VISIBLE_DEVICES may hide it");
     if (current) {
         snprintf(gpu->why, sizeof gpu->why, "the program had made its context current");
         return find_current_ordinal(driver, current, gpu->visible, &gpu->ordinal);
@@ -188,6 +195,13 @@ static weft_status read_attributes(struct gpu_device *gpu, int *mode)
         weft_status status = read_attribute(gpu, wanted[i].which, wanted[i].name, wanted[i].value);
         if (status)
             return status;
+    }
+    if (gpu->driver->DeviceGetArchitecture) {
+        CUresult result = gpu->driver->DeviceGetArchitecture(gpu->architecture,
+                                                             sizeof gpu->architecture, gpu->device);
+        if (result)
+            return gpu_api_fail(gpu->driver, result, "cuDeviceGetArchitecture of GPU %d",
+                                gpu->ordinal);
     }
     gpu->rdma = rdma;
     gpu->pageable = pageable;

@@ -14,8 +14,9 @@ struct gpu_device {
     CUuuid uuid;
     char uuid_text[48]; /* "GPU-..."; "MIG-..." for an instance of a partitioned GPU */
     char name[96];
-    char bus_id[20];  /* "0000:0d:00.0" */
-    int major, minor; /* compute capability */
+    char bus_id[20];       /* "0000:0d:00.0" */
+    int major, minor;      /* compute capability */
+    char architecture[64]; /* AMD: "gfx942:sramecc+:xnack-" */
     int multiprocessors;
     int copy_engines;
     /* the GPU accesses pageable host memory, so a copy from there may read it late */

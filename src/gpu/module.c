@@ -3,10 +3,10 @@
 #include "gpu/module.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/lz4.h"
 #include "base/status.h"
 
 static const char *const kernel_names[GPU_KERNEL_COUNT] = {
@@ -28,26 +28,11 @@ CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule
     return result == CUDA_ERROR_INVALID_VALUE ? driver->ModuleLoadData(module, ptx) : result;
 }
 
-const char *gpu_unpack(const char *begin, const char *end, char **unpacked)
-{
-    size_t bytes = (size_t)(end - begin);
-    *unpacked = NULL;
-    if (!lz4_is_frame(begin, bytes))
-        return begin;
-    *unpacked = lz4_decode(begin, bytes, &bytes);
-    return *unpacked;
-}
-
 /* A cubin runs on later minor versions of its compute capability, PTX on all later ones. */
 static bool runs_on(const struct gpu_code *code, const struct gpu_device *device)
 {
     int arch = 10 * device->major + device->minor;
-    return code->arch <= arch && (code->ptx || code->arch / 10 == device->major);
-}
-
-const char *gpu_code_kind(const struct gpu_code *code)
-{
-    return code && !code->ptx ? "cubin" : "PTX";
+    return !code->amd && code->arch <= arch && (code->ptx || code->arch / 10 == device->major);
 }
 
 static CUresult compile_and_tell(const struct gpu_device *device, const char *ptx, CUmodule *module)
@@ -87,6 +72,28 @@ static weft_status load_nothing(const struct gpu_device *device, CUmodule *modul
                      "build it with clang 18 or newer, or with nvcc");
 }
 
+static weft_status load_amd(const struct gpu_image *image, const struct gpu_device *device,
+                            CUmodule *module, const struct gpu_code **found)
+{
+    char have[80];
+    const struct gpu_code *code = *found = gpu_image_find_amd(image, device->architecture);
+    if (code) {
+        CUresult result = load_code(code, device, module);
+        return result ? gpu_api_fail(device->driver, result,
+                                     "cuModuleLoadData of Weft's kernels for %s", code->amd)
+                      : WEFT_OK;
+    }
+    /* As in load_nothing(). */
+    if (!device->driver->ModuleLoadData(module, ""))
+        return WEFT_OK;
+    gpu_image_list_amd(image, have, sizeof have);
+    return base_fail(WEFT_ERR_UNSUPPORTED,
+                     "GPU %d (%s) is a %.*s, for which this libweft has no kernels (it has %s); "
+                     "build it with a clang 18 or newer that knows this architecture",
+                     device->ordinal, device->name, (int)strcspn(device->architecture, ":"),
+                     device->architecture, *have ? have : "none for GPUs of AMD");
+}
+
 static weft_status load_image(const struct gpu_image *image, const struct gpu_device *device,
                               CUmodule *module, const struct gpu_code **found)
 {
@@ -118,12 +125,14 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
                            CUfunction *functions, const struct gpu_code **found)
 {
     *module = NULL;
-    if (device->major < 7)
+    bool amd = device->driver->vendor == GPU_VENDOR_AMD;
+    if (!amd && device->major < 7)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "GPU %d (%s) has compute capability %d.%d; Weft's kernels need 7.0 "
                          "(Volta) or newer",
                          device->ordinal, device->name, device->major, device->minor);
-    weft_status status = load_image(image, device, module, found);
+    weft_status status =
+        amd ? load_amd(image, device, module, found) : load_image(image, device, module, found);
     for (int i = 0; !status && i < count; i++) {
         CUresult result = device->driver->ModuleGetFunction(&functions[i], *module, wanted[i]);
         if (result)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's kernels, loaded into a GPU's context: from the embedded cubin where the build had
  * ptxas and the GPU is of that generation, else from the embedded PTX, which the driver compiles.
- */
+ * For a GPU of AMD: from the embedded code object for its architecture. */
 #ifndef WEFT_GPU_MODULE_H
 #define WEFT_GPU_MODULE_H
 
 #include "gpu/device.h"
+#include "gpu/image.h"
 #include "gpu/kernels.h"
 
 enum gpu_kernel {
@@ -19,7 +20,7 @@ struct gpu_module {
     const struct gpu_device *device;
     CUmodule module;
     CUfunction functions[GPU_KERNEL_COUNT];
-    const char *image; /* "cubin" or "PTX" */
+    const char *image; /* "cubin", "PTX" or "code object" */
 };
 
 /* The device's context is current. */
@@ -29,27 +30,6 @@ void gpu_module_unload(struct gpu_module *module);
 /* Launches a kernel on a stream; `arguments` point to the kernel's arguments. */
 weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, unsigned blocks,
                        unsigned threads, CUstream stream, void **arguments);
-
-/* Code of one embedded source of kernels: PTX text or a cubin, as it is or as a frame of LZ4. */
-struct gpu_code {
-    int image; /* which source */
-    bool ptx;
-    int arch;          /* compute capability times 10 that it is for; of PTX, the lowest */
-    const char *begin; /* NULL: the end of a list */
-    const char *end;
-};
-
-/* One embedded source of kernels (image.c). A list without code for it comes from a build without a
- * compiler for kernels. */
-struct gpu_image {
-    const struct gpu_code *codes; /* the best first */
-    int image;
-};
-extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
-
-/* Returns the code in a frame of LZ4, which *unpacked keeps until it is freed, or what is no frame
- * as it is. NULL: no memory. */
-const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
 
 /* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
 CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule *module);
@@ -62,8 +42,5 @@ CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const struct gpu_code **found);
-
-/* Returns "cubin" or "PTX". */
-const char *gpu_code_kind(const struct gpu_code *code);
 
 #endif

@@ -7,6 +7,7 @@
  * devices, memory.
  *
  * Environment:
+ *   FAKE_GPU              amd: the driver sees no GPU, since they are AMD's (tests/fakehip)
  *   FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000)
  *   FAKE_CUDA_MODE (0)    compute mode
  *   FAKE_CUDA_PEER and other settings of links: see links.c
@@ -57,6 +58,12 @@ int setting(const char *name, int preset)
 {
     const char *text = getenv(name);
     return text ? atoi(text) : preset;
+}
+
+bool fake_is_amd(void)
+{
+    const char *text = getenv("FAKE_GPU");
+    return text && strcmp(text, "amd") == 0;
 }
 
 struct object *new_object_of(int kind, CUdevice device)
@@ -142,6 +149,8 @@ EXPORT void fake_cuda_reset(void)
 
 EXPORT CUresult cuInit(unsigned flags)
 {
+    if (fake_is_amd())
+        return CUDA_ERROR_NO_DEVICE;
     initialized = 1;
     return setting("FAKE_CUDA_DEVICES", 2) ? setting("FAKE_CUDA_INIT", 0) : CUDA_ERROR_NO_DEVICE;
 }
@@ -177,11 +186,13 @@ EXPORT CUresult cuGetErrorString(CUresult result, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* Parses CUDA_VISIBLE_DEVICES with plain numbers. */
+/* Parses CUDA_VISIBLE_DEVICES with plain numbers. HIP reads it too, after its own variable. */
 static int visible(int *list)
 {
     int all = setting("FAKE_CUDA_DEVICES", 2), count = 0;
-    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    const char *text = fake_is_amd() ? getenv("HIP_VISIBLE_DEVICES") : NULL;
+    if (!text)
+        text = getenv("CUDA_VISIBLE_DEVICES");
     for (int i = 0; !text && i < all; i++)
         list[count++] = i;
     while (text && *text && count < DEVICES) {
@@ -351,6 +362,14 @@ int fake_current_device(void)
     return depth ? current_device() : -1;
 }
 
+void fake_set_device(int device)
+{
+    static struct object primary[DEVICES];
+    primary[device].kind = CONTEXT;
+    primary[device].device = device;
+    cuCtxSetCurrent((CUcontext)&primary[device]);
+}
+
 bool fake_peer_open(CUdevice by, CUdevice of)
 {
     return peers[by] & 1u << of;
@@ -448,8 +467,9 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         return CUDA_ERROR_INVALID_VALUE;
     if (used_bytes[device] + bytes > total)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    char name[32]; /* the name tells an importing process which GPU owns the memory */
-    snprintf(name, sizeof name, "fake-gpu-memory-%d", device);
+    bool coarse = fake_is_amd() && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED;
+    char name[40]; /* the name tells an importing process which GPU owns the memory */
+    snprintf(name, sizeof name, "fake-gpu-memory-%d%s", device, coarse ? "-coarse" : "");
     int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)bytes))
         return CUDA_ERROR_OPERATING_SYSTEM;
@@ -458,6 +478,8 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
     o->bytes = bytes;
     o->device = device;
     o->handle_types = properties->requestedHandleTypes;
+    o->type = properties->type;
+    o->coarse = coarse;
     o->uses = 1;
     used_bytes[device] += bytes;
     *handle = number_of(o);
@@ -539,13 +561,14 @@ EXPORT CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloca
 }
 
 /* The GPU that owns imported memory. */
-static int device_of_memory(int fd)
+static int device_of_memory(int fd, bool *coarse)
 {
     char link[40], name[80] = "";
     int device = 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     if (readlink(link, name, sizeof name - 1) > 0)
         sscanf(name, "/memfd:fake-gpu-memory-%d", &device);
+    *coarse = strstr(name, "-coarse") != NULL;
     return device;
 }
 
@@ -559,7 +582,8 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *han
     struct object *o = new_object(HANDLE);
     o->fd = fd;
     o->bytes = (size_t)bytes;
-    o->device = device_of_memory(fd);
+    o->device = device_of_memory(fd, &o->coarse);
+    o->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     o->uses = 1;
     o->imported = 1;
     *handle = number_of(o);
@@ -583,7 +607,7 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop
     if (!o)
         return CUDA_ERROR_INVALID_VALUE;
     *properties = (CUmemAllocationProp){
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .type = o->type,
         .requestedHandleTypes = o->handle_types,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, o->device},
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the stand-in of the CUDA driver: the table of objects, the translation of
- * device addresses, and the queue of a stream. */
+/* Shared by the files of the stand-in of the CUDA driver and by that of HIP, which is a second face
+ * of it (tests/fakehip): the table of objects, the translation of device addresses, and the queue
+ * of a stream. */
 #ifndef WEFT_TESTS_FAKE_H
 #define WEFT_TESTS_FAKE_H
 
@@ -38,6 +39,8 @@ struct object {
     int uses;                  /* handle: its mappings, and 1 for itself */
     int imported;              /* handle: from another process */
     int handle_types;          /* handle: as requested when created */
+    int type;                  /* handle: as requested when created */
+    bool coarse;               /* AMD: others see what is stored there between kernels only */
     unsigned long long number; /* never reused for another object */
     size_t lead;               /* device: offset from the start of its block */
     unsigned access;           /* mapping: devices with access, as one bit each */
@@ -47,17 +50,17 @@ struct object {
     struct fake_event *event;
 };
 
-extern struct object objects[MOST];
-extern _Atomic int objects_end; /* index after the last object ever used */
+EXPORT extern struct object objects[MOST];
+EXPORT extern _Atomic int objects_end; /* index after the last object ever used */
 
 /* The number in the environment variable `name`, or `preset`. */
-int setting(const char *name, int preset);
+EXPORT int setting(const char *name, int preset);
 
 struct object *new_object(int kind);
 struct object *new_object_of(int kind, CUdevice device);
 
 /* The object of that kind that contains `address`, or NULL. */
-struct object *find(int kind, uintptr_t address);
+EXPORT struct object *find(int kind, uintptr_t address);
 
 /* Converts a device address to the address of the memory. Mappings of a process lie at 0x7f..., so
  * device addresses look like 0x3f..., where nothing is mapped. */
@@ -75,7 +78,7 @@ static inline void *memory_at(uintptr_t address)
 
 /* links.c: which GPUs, by their physical index, can access each other, and which by NVLink. */
 bool fake_peers(int a, int b);
-bool fake_nvlink(int a, int b);
+EXPORT bool fake_nvlink(int a, int b);
 
 /* The GPU that owns the memory; -1: host memory. */
 int fake_gpu_of(CUdeviceptr address);
@@ -91,10 +94,14 @@ bool fake_arguments_may(int device, const uint64_t *words, size_t count);
 /* A retained primary context of the device, or NULL if none is retained. */
 CUcontext fake_context_of(int device);
 
-int fake_physical(CUdevice device);            /* index without CUDA_VISIBLE_DEVICES */
-bool fake_peer_open(CUdevice by, CUdevice of); /* enabled by cuCtxEnablePeerAccess() */
-int fake_current_device(void);                 /* -1: no context is current */
-int fake_stream_device(CUstream stream);       /* -1: unknown */
+EXPORT int fake_physical(CUdevice device);      /* index without CUDA_VISIBLE_DEVICES */
+bool fake_peer_open(CUdevice by, CUdevice of);  /* enabled by cuCtxEnablePeerAccess() */
+EXPORT int fake_current_device(void);           /* -1: no context is current */
+EXPORT int fake_stream_device(CUstream stream); /* -1: unknown */
+
+/* FAKE_GPU=amd: the GPUs are AMD's, which only HIP shows, and are as strict as those. */
+EXPORT bool fake_is_amd(void);
+EXPORT void fake_set_device(int device); /* makes its primary context current in this thread */
 
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);

@@ -92,9 +92,24 @@ bool fake_copy_may(int device, CUdeviceptr address)
     return device < 0 || !mapping || mapping->access & 1u << device;
 }
 
+/* AMD: what another GPU or the CPU would not see while the kernel runs. */
+static bool is_coarse(int device, CUdeviceptr address)
+{
+    const struct object *o = find(MAPPING, address);
+    if (o)
+        return objects[o->device].coarse && objects[o->device].device != fake_physical(device);
+    o = find(DEVICE, address);
+    if (o)
+        return o->coarse && o->device != device;
+    o = find(HOST, address);
+    return o && o->coarse;
+}
+
 bool fake_kernel_may(int device, CUdeviceptr address)
 {
     const struct object *plain = find(DEVICE, address);
+    if (device >= 0 && is_coarse(device, address))
+        return false;
     if (plain && device >= 0)
         return plain->device == device || fake_peer_open(device, plain->device);
     return fake_copy_may(device, address);
@@ -103,8 +118,10 @@ bool fake_kernel_may(int device, CUdeviceptr address)
 /* Words that are not addresses almost never look like an address in a mapping. */
 bool fake_arguments_may(int device, const uint64_t *words, size_t count)
 {
+    bool amd = fake_is_amd();
     for (size_t i = 0; i < count; i++)
-        if (is_device_address(words[i]) && !fake_kernel_may(device, words[i]))
+        if ((is_device_address(words[i]) || (amd && words[i] >> 40 == 0x7f)) &&
+            !fake_kernel_may(device, words[i]))
             return false;
     return true;
 }

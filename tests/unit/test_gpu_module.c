@@ -83,16 +83,17 @@ static CUresult name_of(CUresult result, const char **text)
 
 #define CODE(image, ptx, arch, bytes)                                                              \
     {                                                                                              \
-        image, ptx, arch, bytes, bytes + sizeof bytes - 1                                          \
+        image, ptx, arch, bytes, bytes + sizeof bytes - 1, NULL                                    \
     }
 /* Between codes of another image, which are never loaded. */
 static const struct gpu_code with_cubins[] = {
-    CODE(0, false, 90, "?"),   CODE(1, false, 90, cubin_90), CODE(1, false, 80, cubin_80),
-    CODE(1, true, 90, ptx_90), CODE(1, true, 70, ptx),       CODE(2, true, 70, "?"),
-    {-1, false, 0, NULL, NULL}};
-static const struct gpu_code without[] = {CODE(1, true, 70, ptx), {-1, false, 0, NULL, NULL}};
-static const struct gpu_code compressed[] = {CODE(1, true, 70, packed), {-1, false, 0, NULL, NULL}};
-static const struct gpu_code none[] = {CODE(0, true, 70, "?"), {-1, false, 0, NULL, NULL}};
+    CODE(0, false, 90, "?"),         CODE(1, false, 90, cubin_90), CODE(1, false, 80, cubin_80),
+    CODE(1, true, 90, ptx_90),       CODE(1, true, 70, ptx),       CODE(2, true, 70, "?"),
+    {-1, false, 0, NULL, NULL, NULL}};
+static const struct gpu_code without[] = {CODE(1, true, 70, ptx), {-1, false, 0, NULL, NULL, NULL}};
+static const struct gpu_code compressed[] = {CODE(1, true, 70, packed),
+                                             {-1, false, 0, NULL, NULL, NULL}};
+static const struct gpu_code none[] = {CODE(0, true, 70, "?"), {-1, false, 0, NULL, NULL, NULL}};
 
 /* Loads the image, fills `calls` and `kind`, and returns the status. */
 static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)

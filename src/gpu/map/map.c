@@ -336,8 +336,11 @@ void gpu_map_start(struct gpu *gpu)
     int me = gpu->boot->local_pe;
     if (!map)
         return;
+    bool amd = gpu->driver.vendor == GPU_VENDOR_AMD;
     pthread_mutex_lock(&map->lock);
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0] && !map->backend; i++) {
+    if (amd)
+        snprintf(map->why, sizeof map->why, "HIP has no call that maps a GPU's memory for the CPU");
+    for (size_t i = 0; !amd && i < sizeof backends / sizeof backends[0] && !map->backend; i++) {
         if (wanted != MAP_AUTO_CHOICE && wanted != (int)i + 1)
             continue;
         map->backend = backends[i];

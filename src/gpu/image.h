@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code of the library's kernels, embedded by the build: PTX text, cubins and code objects, as they
+ * are or as frames of LZ4. */
+#ifndef WEFT_GPU_IMAGE_H
+#define WEFT_GPU_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct gpu_code {
+    int image; /* which source */
+    bool ptx;
+    int arch;          /* compute capability times 10 that it is for; of PTX, the lowest */
+    const char *begin; /* NULL: the end of a list */
+    const char *end;
+    const char *amd; /* "gfx942": a code object for this architecture of AMD; NULL: for NVIDIA */
+};
+
+/* One embedded source of kernels (image.c). A list without code for it comes from a build without a
+ * compiler for kernels. */
+struct gpu_image {
+    const struct gpu_code *codes; /* the best first */
+    int image;
+};
+extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image;
+
+/* Returns the code object for a GPU of AMD, whose architecture HIP calls
+ * "gfx942:sramecc+:xnack-", or NULL if the build has none. */
+const struct gpu_code *gpu_image_find_amd(const struct gpu_image *image, const char *architecture);
+
+/* Lists the architectures of AMD for which the image has code, such as "gfx90a, gfx942". */
+void gpu_image_list_amd(const struct gpu_image *image, char *text, size_t bytes);
+
+/* Returns the code in a frame of LZ4, which *unpacked keeps until it is freed, or what is no frame
+ * as it is. NULL: no memory. */
+const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
+
+/* Returns "cubin", "PTX" or "code object". */
+const char *gpu_code_kind(const struct gpu_code *code);
+
+#endif
