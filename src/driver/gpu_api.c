@@ -29,21 +29,29 @@ static weft_status open_vendor(struct gpu_api *driver, enum gpu_vendor vendor)
     return vendor == GPU_VENDOR_AMD ? hip_open(driver) : cuda_open(driver);
 }
 
-/* Of two failures, reports that of AMD only where the kernel has its driver loaded. */
+/* Whether AMD's library is the one whose failure matters. */
+static bool is_amd_machine(void)
+{
+    return preferred == GPU_VENDOR_AMD || access("/dev/kfd", F_OK) == 0;
+}
+
 weft_status gpu_api_open(struct gpu_api *driver)
 {
-    char first[512];
+    char first[512], *message = base_thread_text(BASE_TEXT_ERROR), before[BASE_TEXT_BYTES];
     enum gpu_vendor vendor = preferred;
+    memcpy(before, message, sizeof before);
     weft_status status = open_vendor(driver, vendor);
     if (!status)
         return WEFT_OK;
     snprintf(first, sizeof first, "%s", base_last_error());
     vendor = vendor == GPU_VENDOR_AMD ? GPU_VENDOR_NVIDIA : GPU_VENDOR_AMD;
     weft_status second = open_vendor(driver, vendor);
-    if (!second)
+    if (!second) {
         log_debug(LOG_GPU, "not used: %s", first);
-    bool amd = access("/dev/kfd", F_OK) == 0;
-    return !second || amd == (vendor == GPU_VENDOR_AMD) ? second : base_fail(status, "%s", first);
+        memcpy(message, before, sizeof before);
+        return WEFT_OK;
+    }
+    return is_amd_machine() == (vendor == GPU_VENDOR_AMD) ? second : base_fail(status, "%s", first);
 }
 
 void gpu_api_close(struct gpu_api *driver)

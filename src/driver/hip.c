@@ -48,7 +48,7 @@ enum { HIP_OLDEST_VERSION = 70200000, DEVICES_MOST = 256, DEPTH_MOST = 32 };
     X(MemcpyHtoD, "hipMemcpyHtoD", 0)                                                              \
     X(MemcpyDtoH, "hipMemcpyDtoH", 0)                                                              \
     X(MemsetD8Async, "hipMemsetD8Async", 0)                                                        \
-    X(MemGetHandleForAddressRange, "hipMemGetHandleForAddressRange", 1)                            \
+    X(MemGetHandleForAddressRange, "hipMemGetHandleForAddressRange", 0)                            \
     X(PointerGetAttribute, "hipPointerGetAttribute", 0)                                            \
     X(StreamCreate, "hipStreamCreateWithFlags", 0)                                                 \
     X(StreamDestroy, "hipStreamDestroy", 0)                                                        \
@@ -253,11 +253,10 @@ static CUresult adapt_DeviceGetAttribute(int *value, int attribute, CUdevice dev
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].cuda == attribute)
             return hip.get_attribute(value, rows[i].hip, device);
-    *value =
-        attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED && hip.table.MemGetHandleForAddressRange;
-    switch (attribute) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED;
+    switch (attribute) { /* HIP says nothing of the order in which a NIC's writes become visible */
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: /* by dma-buf only, without a flush */
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
@@ -433,7 +432,10 @@ static weft_status start(struct gpu_api *driver)
         result = driver->DeviceGetCount(&count);
     if (result == CUDA_ERROR_NO_DEVICE || (!result && !count))
         return fail_no_device();
-    return result ? gpu_api_fail(driver, result, "cuInit") : WEFT_OK;
+    if (!result)
+        return WEFT_OK;
+    gpu_api_fail(driver, result, "cuInit");
+    return base_fail(WEFT_ERR_UNSUPPORTED, "%s; `weft doctor` shows more", base_last_error());
 }
 
 weft_status hip_open(struct gpu_api *driver)
@@ -478,7 +480,9 @@ static const char *name_of(const char *word, size_t length, char *made, size_t b
         const char *cuda, *hip;
     } rows[] = {{"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"},
                 {"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", "hipMemHandleTypePosixFileDescriptor"},
-                {"CUDA", "HIP"},
+                {"cudaMallocHost", "hipHostMalloc"},
+                {"NVLink", "xGMI"},
+        {"CUDA", "HIP"},
 #define ROW(field, exported, optional) {"cu" #field, exported},
                 SAME_FUNCTIONS(ROW)
 #undef ROW

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "gpu/gpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,11 +18,16 @@
 /* -------------------------------------------------------------------------- the cuFile engine */
 
 /* The caller holds cufile_lock. */
-static void open_cufile_engine(struct file_engine *engine)
+static void open_cufile_engine(struct file_engine *engine, const struct gpu *gpu)
 {
     struct file_settings settings = engine->settings;
     settings.backend = &file_cufile;
     engine->cufile_tried = true;
+    if (gpu && gpu->driver.vendor == GPU_VENDOR_AMD) {
+        snprintf(engine->why_not.words, sizeof engine->why_not.words,
+                 "through pinned memory: cuFile transfers memory of NVIDIA's GPUs only");
+        return;
+    }
     if (settings.gpu_backend == FILE_GPU_PINNED) {
         snprintf(engine->why_not.words, sizeof engine->why_not.words,
                  "through pinned memory: WEFT_FILE_GPU=pinned");
@@ -44,11 +50,11 @@ static void open_cufile_engine(struct file_engine *engine)
     engine->cufile_engine->by_cufile = true;
 }
 
-static struct file_engine *find_cufile_engine(struct file_engine *engine)
+static struct file_engine *find_cufile_engine(struct file_engine *engine, const struct gpu *gpu)
 {
     pthread_mutex_lock(&engine->cufile_lock);
     if (!engine->cufile_tried)
-        open_cufile_engine(engine);
+        open_cufile_engine(engine, gpu);
     struct file_engine *cufile_engine = engine->cufile_engine;
     pthread_mutex_unlock(&engine->cufile_lock);
     return cufile_engine;
@@ -108,7 +114,7 @@ struct file_engine *file_engine_for(struct file_engine *engine,
 {
     if (!may_use_cufile(engine, transfer))
         return engine;
-    struct file_engine *cufile_engine = find_cufile_engine(engine);
+    struct file_engine *cufile_engine = find_cufile_engine(engine, transfer->place.gpu);
     bool insists = engine->settings.gpu_backend > FILE_GPU_PINNED;
     if (!cufile_engine && insists) {
         base_fail(WEFT_ERR_UNSUPPORTED, "WEFT_FILE_GPU=%s, but %s goes %s",
@@ -229,7 +235,7 @@ void file_cufile_engine_describe(struct file_engine *engine, bool find, weft_fil
     if (!engine->settings.chosen)
         return;
     struct file_engine *cufile_engine =
-        find ? find_cufile_engine(engine) : known_cufile_engine(engine);
+        find ? find_cufile_engine(engine, NULL) : known_cufile_engine(engine);
     const struct file_why_not *why = &engine->why_not;
     pthread_mutex_lock(&engine->cufile_lock);
     bool tried = engine->cufile_tried;

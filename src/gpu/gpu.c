@@ -150,17 +150,39 @@ static void log_step(uint64_t *since_ns, const char *step)
     *since_ns = now;
 }
 
+static weft_status open_vendor_device(struct gpu *gpu, CUcontext current)
+{
+    weft_status status = gpu_api_open(&gpu->driver);
+    return status ? status
+                  : gpu_device_open(&gpu->device, &gpu->driver, current, config_string(CONFIG_GPU),
+                                    gpu->boot->local_pe);
+}
+
+/* Where there are GPUs of both vendors, WEFT_GPU may name one of that whose library comes second.
+ */
+static weft_status open_device(struct gpu *gpu, CUcontext current)
+{
+    char sentence[512];
+    weft_status status = open_vendor_device(gpu, current);
+    if (status != WEFT_ERR_CONFIG || current)
+        return status;
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    enum gpu_vendor first = gpu->driver.vendor;
+    gpu_api_close(&gpu->driver);
+    gpu_api_prefer(first == GPU_VENDOR_AMD ? GPU_VENDOR_NVIDIA : GPU_VENDOR_AMD);
+    if (!open_vendor_device(gpu, current))
+        return WEFT_OK;
+    gpu_api_prefer(first);
+    return base_fail(status, "%s", sentence);
+}
+
 static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
                             enum gpu_relay_policy policy)
 {
     struct boot *boot = gpu->boot;
     uint64_t since = clock_now_ns();
-    weft_status status = gpu_api_open(&gpu->driver);
-    log_step(&since, "loading the driver and cuInit");
-    if (!status)
-        status = gpu_device_open(&gpu->device, &gpu->driver, current, config_string(CONFIG_GPU),
-                                 boot->local_pe);
-    log_step(&since, "creating the context");
+    weft_status status = open_device(gpu, current);
+    log_step(&since, "loading the driver and creating the context");
     if (!status)
         status = gpu_map_create(gpu);
     status = boot_agree(boot, status);

@@ -45,8 +45,8 @@ static weft_status fail_out_of_memory(const struct gpu_heap *heap, size_t bytes)
     size_t free_bytes, total_bytes;
     gpu_device_memory(heap->device, &free_bytes, &total_bytes);
     gpu_memory_users(heap->device, users, sizeof users);
-    return base_fail(
-        WEFT_ERR_NO_MEMORY,
+    return gpu_api_refuse(
+        heap->device->driver, WEFT_ERR_NO_MEMORY,
         "cuMemCreate: %s has no %zu MiB more for the GPU heap: %zu of %zu MiB are free, "
         "this heap holds %zu MiB; %s",
         gpu_device_text(heap->device, gpu, sizeof gpu), bytes >> 20, free_bytes >> 20,
@@ -478,12 +478,14 @@ static void query_peer_access(struct gpu_heap *heap, struct gpu_window *window)
                  : can  ? "yes"
                         : "no",
                  can ? "" : "; `weft explain` says why and what helps");
+        gpu_api_translate(driver, window->evidence, sizeof window->evidence);
         return;
     }
     snprintf(window->evidence, sizeof window->evidence,
              "%s is not visible to this PE (CUDA_VISIBLE_DEVICES), so its memory is mapped without "
              "a query",
              window->gpu.bus_id);
+    gpu_api_translate(driver, window->evidence, sizeof window->evidence);
 }
 
 /* A pair is used only when both sides can access each other: otherwise one side could write and get

@@ -53,7 +53,14 @@ const char *program_error_text(int error)
 int program_devices(void)
 {
     int n = 0;
-    return is_open() && !driver.DeviceGetCount(&n) ? n : 0;
+    if (!is_open() || driver.DeviceGetCount(&n))
+        return 0;
+    if (n && driver.vendor == GPU_VENDOR_AMD) {
+        log_info(LOG_GPU, "kernels of the program do not run on a GPU: they are PTX, and the GPUs "
+                          "are AMD's");
+        return 0;
+    }
+    return n;
 }
 
 /* --- contexts ----------------------------------------------------------------------------------

@@ -12,8 +12,8 @@
 
 static weft_status fail_not_vmm(const struct gpu_heap *heap, CUresult result, const void *address)
 {
-    return base_fail(
-        WEFT_ERR_ADDRESS,
+    return gpu_api_refuse(
+        heap->device->driver, WEFT_ERR_ADDRESS,
         "%p is not memory of cuMemCreate() (cuMemRetainAllocationHandle: error %d). Memory of "
         "cudaMalloc() cannot be mapped into the heap of GPU %d; allocate it with cuMemCreate() or "
         "weft_alloc()",
@@ -35,12 +35,18 @@ static weft_status check_properties(const struct gpu_heap *heap, const struct gp
                          "%p is memory of location %d, type %d, but this PE's heap is on GPU %d",
                          address, properties.location.id, properties.location.type,
                          heap->device->ordinal);
+    if (driver->vendor == GPU_VENDOR_AMD && properties.type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return base_fail(WEFT_ERR_UNSUPPORTED,
+                         "%p is memory that other GPUs see between kernels only: create it with "
+                         "hipMemAllocationTypeUncached",
+                         address);
     int fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if (heap->boot->local_npes > 1 && !(properties.requestedHandleTypes & fd))
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "%p was created with handle types %#x, but peers need a file descriptor: "
-                         "create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
-                         address, (unsigned)properties.requestedHandleTypes);
+        return gpu_api_refuse(
+            driver, WEFT_ERR_UNSUPPORTED,
+            "%p was created with handle types %#x, but peers need a file descriptor: "
+            "create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR",
+            address, (unsigned)properties.requestedHandleTypes);
     return WEFT_OK;
 }
 

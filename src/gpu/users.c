@@ -75,6 +75,10 @@ static void list_processes(struct nvml_process *processes, unsigned count, char 
 void gpu_memory_users(const struct gpu_device *gpu, char *text, size_t bytes)
 {
     struct nvml nvml;
+    if (gpu->driver->vendor == GPU_VENDOR_AMD) {
+        snprintf(text, bytes, "`amd-smi process` shows which processes use it");
+        return;
+    }
     if (nvml_open(&nvml)) {
         snprintf(text, bytes, "which processes use it is unknown (%s)", base_last_error());
         return;

@@ -3,10 +3,11 @@
 #include "tool/libraries.h"
 
 #include "driver/crypto.h"
+#include "driver/cuda.h"
 #include "driver/cufile.h"
 #include "driver/fabric.h"
 #include "driver/gdrapi.h"
-#include "driver/gpu_api.h"
+#include "driver/hip.h"
 #include "driver/mlx5.h"
 #include "driver/nvml.h"
 #include "driver/pmix.h"
@@ -32,12 +33,23 @@ static void find_cuda(struct tool_library *library)
 {
     static struct gpu_api driver;
     static int version;
-    weft_status status = gpu_api_open(&driver);
+    weft_status status = cuda_open(&driver);
     if (!note(library, status, driver.handle))
         return;
     if (!driver.DriverGetVersion(&version))
         snprintf(library->version, sizeof library->version, "CUDA %d.%d", version / 1000,
                  version % 1000 / 10);
+    gpu_api_close(&driver);
+}
+
+static void find_hip(struct tool_library *library)
+{
+    static struct gpu_api driver;
+    weft_status status = hip_open(&driver);
+    if (!note(library, status, driver.handle))
+        return;
+    snprintf(library->version, sizeof library->version, "HIP %d.%d",
+             driver.driver_version / 10000000, driver.driver_version / 100000 % 100);
     gpu_api_close(&driver);
 }
 
@@ -113,6 +125,7 @@ void tool_find_libraries(struct tool_library list[TOOL_LIBRARIES])
         void (*find)(struct tool_library *library);
     } libraries[TOOL_LIBRARIES] = {
         {"CUDA driver", "GPU memory, streams and kernels", find_cuda},
+        {"HIP", "the same on GPUs of AMD", find_hip},
         {"NVML", "what GPUs and links there are", find_nvml},
         {"libfabric", "path net", find_fabric},
         {"libibverbs, libmlx5", "path gda", find_mlx5},

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { TOOL_LIBRARIES = 8 };
+enum { TOOL_LIBRARIES = 9 };
 
 struct tool_library {
     const char *name; /* "CUDA driver" */

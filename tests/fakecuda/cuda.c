@@ -7,7 +7,8 @@
  * devices, memory.
  *
  * Environment:
- *   FAKE_GPU              amd: the driver sees no GPU, since they are AMD's (tests/fakehip)
+ *   FAKE_GPU              amd: the driver sees no GPU, since they are AMD's (tests/fakehip); both:
+ *                         HIP sees the same GPUs
  *   FAKE_CUDA_DEVICES (2), FAKE_CUDA_MEMORY in MiB (8192), FAKE_CUDA_VERSION (13000)
  *   FAKE_CUDA_MODE (0)    compute mode
  *   FAKE_CUDA_PEER and other settings of links: see links.c
@@ -63,7 +64,7 @@ int setting(const char *name, int preset)
 bool fake_is_amd(void)
 {
     const char *text = getenv("FAKE_GPU");
-    return text && strcmp(text, "amd") == 0;
+    return text && (strcmp(text, "amd") == 0 || strcmp(text, "both") == 0);
 }
 
 struct object *new_object_of(int kind, CUdevice device)
@@ -149,7 +150,7 @@ EXPORT void fake_cuda_reset(void)
 
 EXPORT CUresult cuInit(unsigned flags)
 {
-    if (fake_is_amd())
+    if (fake_is_amd() && strcmp(getenv("FAKE_GPU"), "amd") == 0)
         return CUDA_ERROR_NO_DEVICE;
     initialized = 1;
     return setting("FAKE_CUDA_DEVICES", 2) ? setting("FAKE_CUDA_INIT", 0) : CUDA_ERROR_NO_DEVICE;

@@ -148,7 +148,7 @@ static void failed_copies_end(void)
     for (unsigned k = 0; k < 3 * ROUNDS; k++) {
         memset(sent, (int)k + 1, 4 * MIB);
         CHECK(gpu_api_fault_plan("MemcpyAsync", 4 + k % 3, CUDA_ERROR_UNKNOWN));
-        FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
+        FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "MemcpyAsync of ");
         CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0));
         for (int i = 0; i < FIRST; i++)
             OK(weft_copy_from(job, &soon[i], gpu + (i + 1) * PIECE - 1, 1));
@@ -170,9 +170,9 @@ static void one_piece_fails(void)
             make_bytes(sent, 4 * MIB, k);
             CHECK(gpu_api_fault_plan("MemcpyAsync", k, CUDA_ERROR_UNKNOWN));
             if (out)
-                FAILS(weft_copy_from(job, came, gpu, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
+                FAILS(weft_copy_from(job, came, gpu, 4 * MIB), WEFT_ERR_SYSTEM, "MemcpyAsync of ");
             else
-                FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "cuMemcpyAsync");
+                FAILS(weft_copy_to(job, gpu, sent, 4 * MIB), WEFT_ERR_SYSTEM, "MemcpyAsync of ");
             CHECK(gpu_api_fault_plan("MemcpyAsync", 0, 0));
             OK(weft_copy_to(job, gpu, sent, 4 * MIB));
             OK(weft_copy_from(job, came, gpu, 4 * MIB));

@@ -110,10 +110,10 @@ static void refusals(void)
     static char host[64];
     CHECK(driver.MemAlloc(&plain, PIECE) == 0);
     FAILS(weft_register_symmetric(job, (void *)(uintptr_t)plain, PIECE, &symmetric),
-          WEFT_ERR_ADDRESS, "is not memory of cuMemCreate()");
+          WEFT_ERR_ADDRESS, "MemRetainAllocationHandle: error");
     CHECK(symmetric == NULL);
     FAILS(weft_register_symmetric(job, host, sizeof host, &symmetric), WEFT_ERR_ADDRESS,
-          "is not memory of cuMemCreate()");
+          "MemRetainAllocationHandle: error");
     FAILS(weft_register_symmetric(job, NULL, 8, &symmetric), WEFT_ERR_ARGUMENT, "8 bytes at");
     FAILS(weft_register_symmetric(job, host, 0, &symmetric), WEFT_ERR_ARGUMENT, "0 bytes at");
     FAILS(weft_register_symmetric(job, host, 8, NULL), WEFT_ERR_ARGUMENT, "address is null");
@@ -164,7 +164,7 @@ static void mismatches(void)
     drop_piece(&driver, larger);
     static char host[64];
     FAILS(weft_register_symmetric(job, me == n - 1 ? host : base, 64, &symmetric), WEFT_ERR_ADDRESS,
-          me == n - 1 ? "is not memory of cuMemCreate()" : " failed: ");
+          me == n - 1 ? "MemRetainAllocationHandle: error" : " failed: ");
     drop_piece(&driver, piece);
 }
 

@@ -16,7 +16,8 @@
 
 static void holds(const char *processes, const char *bus_id, const char *words)
 {
-    static struct gpu_device gpu;
+    static const struct gpu_api driver;
+    static struct gpu_device gpu = {.driver = &driver};
     char text[200];
     snprintf(gpu.bus_id, sizeof gpu.bus_id, "%s", bus_id);
     if (processes)
@@ -63,7 +64,8 @@ static void in_words(void **state)
 static void many_are_cut(void **state)
 {
     (void)state;
-    static struct gpu_device gpu = {.bus_id = "0000:11:00.0"};
+    static const struct gpu_api driver;
+    static struct gpu_device gpu = {.driver = &driver, .bus_id = "0000:11:00.0"};
     char processes[2000] = "", text[100];
     for (int i = 0; i < 60; i++)
         snprintf(processes + strlen(processes), sizeof processes - strlen(processes), "%s1:%d:%d",

@@ -227,8 +227,8 @@ static void a_refused_pair_is_not_used(void **state)
     run(2, pes);
     assert_int_equal(pes[0].status, WEFT_OK);
     assert_false(pes[0].mapped[1]);
-    assert_non_null(
-        strstr(pes[0].evidence[1], "cuDeviceCanAccessPeer(0000:10:00.0, 0000:11:00.0): no"));
+    assert_non_null(strstr(pes[0].evidence[1],
+                           fake_words("cuDeviceCanAccessPeer(0000:10:00.0, 0000:11:00.0): no")));
     assert_int_equal(pes[0].seen[0], 100);
     assert_int_equal(pes[0].seen[1], 0);
     setenv("FAKE_CUDA_DEVICES", "1", 1); /* a PE on the same GPU needs no peer access */
@@ -259,27 +259,43 @@ static void bad_input(void **state)
     static const struct {
         const char *variable, *value;
         weft_status status;
-        const char *words;
+        const char *words, *amd; /* NULL: not of this vendor */
     } rows[] = {
-        {"FAKE_CUDA_DEVICES", "0", WEFT_ERR_UNSUPPORTED, "the driver sees no GPU"},
+        {"FAKE_CUDA_DEVICES", "0", WEFT_ERR_UNSUPPORTED, "the driver sees no GPU",
+         "HIP sees no GPU"},
         {"FAKE_CUDA_VERSION", "10020", WEFT_ERR_UNSUPPORTED,
-         "it supports CUDA 10.2, Weft needs 11.2"},
-        {"FAKE_CUDA_INIT", "803", WEFT_ERR_UNSUPPORTED, "have different versions"},
-        {"FAKE_CUDA_MODE", "2", WEFT_ERR_UNSUPPORTED, "compute mode Prohibited"},
-        {"FAKE_CUDA_VMM", "0", WEFT_ERR_UNSUPPORTED, "no virtual memory management"},
-        {"FAKE_CUDA_MAJOR", "6", WEFT_ERR_UNSUPPORTED, "need 7.0 (Volta) or newer"},
-        {"FAKE_CUDA_MEMORY", "40", WEFT_ERR_NO_MEMORY, "has no 64 MiB more"},
-        {"FAKE_CUDA_MEMORY", "66", WEFT_ERR_NO_MEMORY, "this heap holds 64 MiB"},
-        {"WEFT_GPU", "7", WEFT_ERR_CONFIG, "names GPU 7, but 2 are visible"},
-        {"WEFT_GPU", "GPU-12", WEFT_ERR_CONFIG, "none of the 2 visible GPUs"},
-        {"WEFT_GPU_HEAP_SIZE", "1T", WEFT_OK, ""},
+         "it supports CUDA 10.2, Weft needs 11.2", NULL},
+        {"FAKE_HIP_VERSION", "70151831", WEFT_ERR_UNSUPPORTED, NULL,
+         "HIP runtime is too old: it is 7.1, Weft needs 7.2 (ROCm 7.2)"},
+        {"FAKE_CUDA_INIT", "803", WEFT_ERR_UNSUPPORTED, "have different versions", NULL},
+        {"FAKE_CUDA_INIT", "999", WEFT_ERR_UNSUPPORTED, "cuInit: CUDA_ERROR_UNKNOWN",
+         "hipInit: hipErrorUnknown"},
+        {"FAKE_CUDA_MODE", "2", WEFT_ERR_UNSUPPORTED, "compute mode Prohibited",
+         "compute mode Prohibited"},
+        {"FAKE_CUDA_VMM", "0", WEFT_ERR_UNSUPPORTED, "no virtual memory management",
+         "no virtual memory management"},
+        {"FAKE_CUDA_MAJOR", "6", WEFT_ERR_UNSUPPORTED, "need 7.0 (Volta) or newer", NULL},
+        {"FAKE_HIP_ARCH", "gfx1100", WEFT_ERR_UNSUPPORTED, NULL,
+         "(Stand-in GPU) is a gfx1100, for which this libweft has no kernels"},
+        {"FAKE_CUDA_MEMORY", "40", WEFT_ERR_NO_MEMORY, "has no 64 MiB more",
+         "hipMemCreate: GPU 0 (Stand-in GPU, 0000:10:00.0) has no 64 MiB more"},
+        {"FAKE_CUDA_MEMORY", "66", WEFT_ERR_NO_MEMORY, "this heap holds 64 MiB",
+         "this heap holds 64 MiB; `amd-smi process` shows"},
+        {"WEFT_GPU", "7", WEFT_ERR_CONFIG, "names GPU 7, but 2 are visible",
+         "but 2 are visible (0 ... 1); HIP_VISIBLE_DEVICES renumbers them"},
+        {"WEFT_GPU", "GPU-12", WEFT_ERR_CONFIG, "none of the 2 visible GPUs",
+         "none of the 2 visible GPUs"},
+        {"WEFT_GPU_HEAP_SIZE", "1T", WEFT_OK, "", ""},
     };
     setenv("WEFT_PROVE", "off", 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *words = fake_is_amd() ? rows[i].amd : rows[i].words;
+        if (!words)
+            continue;
         const char *before = getenv(rows[i].variable);
         char *copy = before ? strdup(before) : NULL;
         setenv(rows[i].variable, rows[i].value, 1);
-        expect(rows[i].status, rows[i].words);
+        expect(rows[i].status, words);
         if (copy)
             setenv(rows[i].variable, copy, 1);
         else
@@ -287,11 +303,39 @@ static void bad_input(void **state)
         free(copy);
     }
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
-    setenv("WEFT_GPU", "0000:11:00.0,gpu-fa4e0001-", 1);
+    setenv("WEFT_GPU", "0000:11:00.0,gpu-fa4e0001", 1);
     expect(WEFT_OK, "");
     unsetenv("CUDA_VISIBLE_DEVICES");
     unsetenv("WEFT_GPU");
     unsetenv("WEFT_PROVE");
+}
+
+/* CUDA comes first, but WEFT_GPU names GPUs that only HIP calls so. */
+static void named_of_the_other_vendor(void **state)
+{
+    struct gpu_api driver;
+    (void)state;
+    char *before = getenv("FAKE_GPU") ? strdup(getenv("FAKE_GPU")) : NULL;
+    setenv("FAKE_GPU", "both", 1);
+    setenv("WEFT_GPU", "GPU-fa4e000100000000,GPU-fa4e000100000001", 1);
+    gpu_api_prefer(GPU_VENDOR_NVIDIA);
+    expect(WEFT_OK, "");
+    assert_int_equal(gpu_api_open(&driver), WEFT_OK);
+    assert_int_equal(driver.vendor, GPU_VENDOR_AMD);
+    gpu_api_close(&driver);
+    setenv("WEFT_GPU", "GPU-fa4e00010000000f", 1);
+    gpu_api_prefer(GPU_VENDOR_NVIDIA);
+    expect(WEFT_ERR_CONFIG, "none of the 2 visible GPUs");
+    assert_int_equal(gpu_api_open(&driver), WEFT_OK);
+    assert_int_equal(driver.vendor, GPU_VENDOR_NVIDIA);
+    gpu_api_close(&driver);
+    unsetenv("WEFT_GPU");
+    if (before)
+        setenv("FAKE_GPU", before, 1);
+    else
+        unsetenv("FAKE_GPU");
+    free(before);
+    gpu_api_prefer(fake_is_amd() ? GPU_VENDOR_AMD : GPU_VENDOR_NVIDIA);
 }
 
 /* Makes each driver call fail at one of the PEs: no PE hangs, all return the same status of the
@@ -312,7 +356,8 @@ static void one_of_them_fails(void **state)
             gpu_api_fault_plan(NULL, 0, 0);
             assert_int_equal(pes[0].status, pes[1].status);
             if (pes[0].status)
-                assert_true(strstr(pes[0].sentence, "cu") || strstr(pes[0].sentence, "GPU"));
+                assert_true(strstr(pes[0].sentence, fake_is_amd() ? "hip" : "cu") ||
+                            strstr(pes[0].sentence, "GPU"));
             fake_cuda_expect_nothing();
             fake.reset();
             if (uses < k)
@@ -328,7 +373,7 @@ int main(void)
         cmocka_unit_test(shares_and_proves),          cmocka_unit_test(trusts_an_earlier_proof),
         cmocka_unit_test(keeps_what_was_measured),    cmocka_unit_test(a_lying_pair_is_dropped),
         cmocka_unit_test(a_refused_pair_is_not_used), cmocka_unit_test(bad_input),
-        cmocka_unit_test(one_of_them_fails),
+        cmocka_unit_test(named_of_the_other_vendor),  cmocka_unit_test(one_of_them_fails),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

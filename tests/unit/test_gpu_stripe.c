@@ -165,7 +165,7 @@ static void assert_honest(const struct pe *pes, const char *name, unsigned k)
                 fail_msg("%s, use %u: copy %d of PE %d is wrong (%s)", name, k, copy, pe,
                          pes[pe].text);
             if (pes[pe].copied[copy] && pes[pe].copied[copy] != WEFT_ERR_NO_PATH &&
-                !strstr(pes[pe].sentence, "CUDA_ERROR_UNKNOWN"))
+                !strstr(pes[pe].sentence, fake_is_amd() ? "hipErrorUnknown" : "CUDA_ERROR_UNKNOWN"))
                 fail_msg("%s, use %u: PE %d says \"%s\"", name, k, pe, pes[pe].sentence);
         }
 }

@@ -56,6 +56,21 @@ static bool read_access(const struct gpu_api *driver, struct gpu_links *links,
     return any;
 }
 
+/* In a hive of AMD a pair at one hop has a link of its own. HIP does not count parallel links. */
+static void read_xgmi(const struct gpu_api *driver, struct gpu_links *links,
+                      const CUdevice *devices)
+{
+    for (int i = 0; i < links->n; i++)
+        for (int k = 0; k < links->n; k++) {
+            int hops = 0;
+            if (links->link[i][k].kind == GPU_LINK_NVLINK_UNKNOWN &&
+                !driver->DeviceGetP2PAttribute(&hops, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
+                                               devices[i], devices[k]) &&
+                hops == 1)
+                links->link[i][k] = (struct gpu_link){GPU_LINK_NVLINK_PAIR, 1};
+        }
+}
+
 static nvml_device find_handle(const struct nvml *nvml, const struct nvml_pci *pci)
 {
     unsigned count = 0;
@@ -129,6 +144,10 @@ void gpu_links_read(const struct gpu_device *own, struct gpu_links *links)
         all &= !driver->DeviceGet(&devices[i], i) && read_pci_address(driver, devices[i], &pcis[i]);
     if (!all || !read_access(driver, links, devices) || links->n < 3)
         return;
+    if (driver->vendor == GPU_VENDOR_AMD) {
+        read_xgmi(driver, links, devices);
+        return;
+    }
     if (nvml_open(&nvml)) {
         snprintf(links->unknown, sizeof links->unknown, "the NVLink topology is unknown: %.60s",
                  base_last_error());

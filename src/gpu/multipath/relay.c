@@ -171,7 +171,7 @@ static void set_no_relay(struct gpu_window *window, const char *why)
     window->relay = -1;
 }
 
-static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window,
+static void choose_window_relay(struct gpu_heap *heap, struct gpu_window *window,
                                 enum gpu_relay_policy policy)
 {
     const struct gpu_device *own = heap->device;
@@ -205,6 +205,13 @@ static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window
         window->relay_text, sizeof window->relay_text, "over %sGPU %d (%s), which reaches %s by %s",
         candidate.is_peers ? "the peer's own " : "", candidate.ordinal, heap->relays[relay].bus_id,
         candidate.is_peers ? "this PE's" : "both", candidate.nvlink ? "NVLink" : "PCIe");
+}
+
+static void select_window_relay(struct gpu_heap *heap, struct gpu_window *window,
+                                enum gpu_relay_policy policy)
+{
+    choose_window_relay(heap, window, policy);
+    gpu_api_translate(heap->device->driver, window->relay_text, sizeof window->relay_text);
 }
 
 void gpu_relay_select(struct gpu_heap *heap, enum gpu_relay_policy policy)

@@ -249,10 +249,11 @@ static weft_status check_side(const struct weft_team *team, const struct coll_re
     }
     if (gpu_place_of(gpu, address) != GPU_PLACE_PLAIN)
         return WEFT_OK;
-    return base_fail(WEFT_ERR_ADDRESS,
-                     "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
-                     "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
-                     request->function, name, address, gpu->device.ordinal);
+    return gpu_api_refuse(
+        &gpu->driver, WEFT_ERR_ADDRESS,
+        "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
+        "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
+        request->function, name, address, gpu->device.ordinal);
 }
 
 /* dst and src must be disjoint, or in place: then each thread reads what it overwrites itself. */
@@ -283,10 +284,10 @@ static weft_status check_gpu_memory(const struct weft_team *team,
     if (!address)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
     if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
-        return base_fail(WEFT_ERR_ADDRESS,
-                         "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
-                         "weft_alloc(), cudaMalloc() or cudaMallocHost()",
-                         request->function, name, address, team->job->gpu->device.ordinal);
+        return gpu_api_refuse(&team->job->gpu->driver, WEFT_ERR_ADDRESS,
+                              "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
+                              "weft_alloc(), cudaMalloc() or cudaMallocHost()",
+                              request->function, name, address, team->job->gpu->device.ordinal);
     return WEFT_OK;
 }
 
@@ -297,7 +298,8 @@ static weft_status check_sized_memory(const struct weft_team *team,
     bool all = request->what == COLL_ALLTOALLV, host = false;
     weft_status status = check_side(team, request, true, &host);
     if (!status && host)
-        status = base_fail(WEFT_ERR_UNSUPPORTED,
+        status =
+            gpu_api_refuse(&team->job->gpu->driver, WEFT_ERR_UNSUPPORTED,
                            "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
                            "symmetric or from cudaMalloc()",
                            request->function, request->dst);

@@ -375,7 +375,8 @@ WEFT_EXPORT weft_status weft_file_query(weft_file *file, weft_file_info *info)
     if (status)
         return status;
     weft_file_info whole = {.size = info->size};
-    file_engine_describe(file->engine, file->job->gpu != NULL, &whole);
+    const struct gpu *gpu = file->job->gpu;
+    file_engine_describe(file->engine, gpu && gpu->driver.vendor == GPU_VENDOR_NVIDIA, &whole);
     memcpy(info, &whole, info->size < sizeof whole ? info->size : sizeof whole);
     return WEFT_OK;
 }

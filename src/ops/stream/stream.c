@@ -34,8 +34,8 @@ weft_status stream_check(const char *function, const struct weft_job *job, weft_
     driver->CtxPopCurrent(&pushed);
     if (result || device == own->device)
         return WEFT_OK;
-    return base_fail(
-        WEFT_ERR_ARGUMENT,
+    return gpu_api_refuse(
+        driver, WEFT_ERR_ARGUMENT,
         "%s: the stream belongs to GPU %d, but this PE uses GPU %d (%s); create it after "
         "cudaSetDevice(%d)",
         function, (int)device, (int)own->device, own->name, (int)own->device);
