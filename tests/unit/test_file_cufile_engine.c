@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/gpu.h"
 #include "tests/unit/held_locks.h"
 
 #include "file/engine.h"
@@ -306,6 +307,19 @@ static void why_there_is_none_beside(void **state)
     }
 }
 
+/* cuFile is not even loaded for memory of another vendor's GPU. */
+static void not_for_amd(void **state)
+{
+    static struct gpu gpu = {.driver = {.vendor = GPU_VENDOR_AMD}};
+    struct file_transfer t = transfer(FILE_DEVICE, 1);
+    reset(state);
+    t.place.gpu = &gpu;
+    assert_ptr_equal(file_engine_for(&own, &t), &own);
+    assert_int_equal(beneath.attached, 0);
+    assert_string_equal(own.why_not.words,
+                        "through pinned memory: cuFile transfers memory of NVIDIA's GPUs only");
+}
+
 /* After a refusal GPU memory uses the file's own engine, unless the user demands cuFile. */
 static void what_cufile_refuses_later(void **state)
 {
@@ -539,6 +553,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(only_gpu_memory_of_this_pe_goes_beside),
         CASE(why_there_is_none_beside),
+        CASE(not_for_amd),
         CASE(what_cufile_refuses_later),
         CASE(both_are_closed),
         CASE(transfers_of_one_engine_go_together),

@@ -251,6 +251,13 @@ static void memory_that_peers_can_map_is_accepted(void **state)
 
 static void memory_of_another_place_is_refused(void **state)
 {
+    driver.vendor = GPU_VENDOR_AMD;
+    look(START, 1, WEFT_ERR_UNSUPPORTED,
+         "is memory that other GPUs see between kernels only: create it with "
+         "hipMemAllocationTypeUncached");
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    look(START, 1, WEFT_OK, "");
+    driver.vendor = GPU_VENDOR_NVIDIA;
     properties.location.id = 6;
     look(START, 1, WEFT_ERR_UNSUPPORTED,
          "is memory of location 6, type 1, but this PE's heap is on GPU 3");

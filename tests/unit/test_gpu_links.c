@@ -48,8 +48,14 @@ static CUresult can_access(int *can, CUdevice by, CUdevice of)
     return CUDA_SUCCESS;
 }
 
+static int hops[GPUS][GPUS]; /* AMD */
+
 static CUresult p2p(int *value, int which, CUdevice a, CUdevice b)
 {
+    if (driver.vendor == GPU_VENDOR_AMD && which == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK) {
+        *value = hops[a - DEVICE][b - DEVICE];
+        return *value ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    }
     assert_int_equal(which, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
     if (nvlink[a - DEVICE][b - DEVICE])
         *value = 1;
@@ -242,6 +248,26 @@ static void two_gpus_or_pcie_need_no_nvml(void **state)
     assert_int_equal(opened, 0);
 }
 
+/* In a hive a pair at one hop has its own link. NVML is not asked. */
+static void xgmi_of_amd(void **state)
+{
+    static const int of_gpu[GPUS][GPUS] = {{0, 1, 2, 1}, {1, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 1, 0}};
+    (void)state;
+    driver.vendor = GPU_VENDOR_AMD;
+    memcpy(hops, of_gpu, sizeof hops);
+    gpu_links_read(&own, &links);
+    expect(0, 1, GPU_LINK_NVLINK_PAIR, 1);
+    expect(1, 0, GPU_LINK_NVLINK_PAIR, 1);
+    expect(0, 2, GPU_LINK_NVLINK_UNKNOWN, 0);
+    expect(2, 0, GPU_LINK_NVLINK_PAIR, 1);
+    expect(2, 3, GPU_LINK_NVLINK_UNKNOWN, 0); /* HIP did not say */
+    expect(3, 2, GPU_LINK_NVLINK_PAIR, 1);
+    expect(0, 3, GPU_LINK_PCIE, 0);
+    expect(1, 2, GPU_LINK_NONE, 0);
+    assert_int_equal(opened, 0);
+    assert_string_equal(links.unknown, "");
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -250,6 +276,7 @@ int main(void)
         TEST(links_are_counted),
         TEST(without_nvml_the_driver_alone_tells),
         TEST(two_gpus_or_pcie_need_no_nvml),
+        TEST(xgmi_of_amd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,12 +261,15 @@ static void every_way_that_is_refused_says_why(void **state)
         const char *wanted;
         int driver;
         const char *why;
+        enum gpu_vendor vendor;
     } rows[] = {
         {"auto", 13020,
          "mmap of a dma-buf: this driver (CUDA 13.2) cannot map a dma-buf; drivers from 610 "
-         "(CUDA 13.3) can; the GPU driver's resource interface: no such device; gdrdrv: "},
-        {"dmabuf", 13030, "mmap of a dma-buf: nothing arrives"},
-        {"rm", 13030, "the GPU driver's resource interface: no such device"},
+         "(CUDA 13.3) can; the GPU driver's resource interface: no such device; gdrdrv: ",
+         GPU_VENDOR_NVIDIA},
+        {"dmabuf", 13030, "mmap of a dma-buf: nothing arrives", GPU_VENDOR_NVIDIA},
+        {"rm", 13030, "the GPU driver's resource interface: no such device", GPU_VENDOR_NVIDIA},
+        {"auto", 70200000, "HIP has no call that maps a GPU's memory for the CPU", GPU_VENDOR_AMD},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fake_destroy();
@@ -279,6 +282,7 @@ static void every_way_that_is_refused_says_why(void **state)
         fake_chunk(0, 0, 64 * MIB, fake.fd);
         gpu.driver.MemExportToShareableHandle = export_handle;
         gpu.driver.driver_version = rows[i].driver;
+        gpu.driver.vendor = rows[i].vendor;
         gpu_map_start(&gpu);
         assert_null(map->backend);
         assert_true(map->started);

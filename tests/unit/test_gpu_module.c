@@ -9,12 +9,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 static const char cubin_90[] = "cubin for 9.0", cubin_80[] = "cubin for 8.0",
                   ptx_90[] = "PTX for 9.0", ptx[] = "PTX";
+static const char gfx90a[] = "code for gfx90a", gfx942[] = "code for gfx942";
 /* "PTX", packed by lz4 --content-size */
 static const char packed[] =
     "\x04\x22\x4d\x18\x6c\x40\x03\0\0\0\0\0\0\0\xbd\x03\0\0\x80PTX\0\0\0\0";
@@ -24,6 +26,7 @@ static CUresult of_cubin, of_ptx, of_option, of_nothing; /* answers of the drive
  * 9.0; l: a function is loaded; u: the module is unloaded. */
 static char calls[64];
 static int major = 9, minor;
+static const char *architecture = "";
 
 static CUresult answer(CUmodule *module, CUresult result)
 {
@@ -35,6 +38,8 @@ static CUresult load(CUmodule *module, const void *image)
 {
     const char *call = image == cubin_90         ? "9"
                        : image == cubin_80       ? "8"
+                       : image == gfx90a         ? "a"
+                       : image == gfx942         ? "b"
                        : strcmp(image, ptx) == 0 ? "p"
                        : strcmp(image, "") == 0  ? "n"
                                                  : "?";
@@ -94,6 +99,16 @@ static const struct gpu_code without[] = {CODE(1, true, 70, ptx), {-1, false, 0,
 static const struct gpu_code compressed[] = {CODE(1, true, 70, packed),
                                              {-1, false, 0, NULL, NULL, NULL}};
 static const struct gpu_code none[] = {CODE(0, true, 70, "?"), {-1, false, 0, NULL, NULL, NULL}};
+#define AMD(image, name)                                                                           \
+    {                                                                                              \
+        image, false, 0, name, name + sizeof name - 1, #name                                       \
+    }
+static const struct gpu_code for_both[] = {CODE(1, false, 90, cubin_90),
+                                           CODE(1, true, 70, ptx),
+                                           AMD(0, gfx942),
+                                           AMD(1, gfx90a),
+                                           AMD(1, gfx942),
+                                           {-1, false, 0, NULL, NULL, NULL}};
 
 /* Loads the image, fills `calls` and `kind`, and returns the status. */
 static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)
@@ -102,6 +117,7 @@ static weft_status run(const struct gpu_code *codes, const char *name, const cha
     struct gpu_device device = {.driver = &driver, .major = major, .minor = minor};
     CUmodule module;
     CUfunction function;
+    snprintf(device.architecture, sizeof device.architecture, "%s", architecture);
     calls[0] = 0;
     const struct gpu_code *code;
     weft_status status = gpu_image_load(&image, &device, &name, 1, &module, &function, &code);
@@ -202,6 +218,41 @@ static void built_without(void **state)
     assert_non_null(strstr(base_last_error(), "clang 18 or newer"));
 }
 
+/* PTX and cubins are nothing for a GPU of AMD, and code objects nothing for one of NVIDIA. */
+static void code_of_amd(void **state)
+{
+    const char *kind;
+    (void)state;
+    assert_int_equal(run(for_both, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "9l");
+    major = 7;
+    assert_int_equal(run(for_both, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "sl");
+    driver.vendor = GPU_VENDOR_AMD;
+    driver.ModuleLoadDataEx = NULL;
+    driver.FuncLoad = NULL;
+    architecture = "gfx942:sramecc+:xnack-";
+    assert_int_equal(run(for_both, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "b");
+    assert_string_equal(kind, "code object");
+    architecture = "gfx90a";
+    assert_int_equal(run(for_both, "some", &kind), WEFT_OK);
+    assert_string_equal(calls, "a");
+    of_cubin = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    assert_int_not_equal(run(for_both, "some", &kind), WEFT_OK);
+    assert_non_null(strstr(base_last_error(), "hipModuleLoadData of Weft's kernels for gfx90a"));
+    of_nothing = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    architecture = "gfx9"; /* the start of a name is another one */
+    assert_int_equal(run(for_both, "some", &kind), WEFT_ERR_UNSUPPORTED);
+    assert_string_equal(calls, "n");
+    assert_non_null(strstr(base_last_error(), "GPU 0 () is a gfx9, for which this libweft has no "
+                                              "kernels (it has gfx90a, gfx942); build it with"));
+    architecture = "gfx1100:xnack-";
+    assert_int_equal(run(without, "some", &kind), WEFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(base_last_error(), "is a gfx1100, for which this libweft has no kernels "
+                                              "(it has none for GPUs of AMD)"));
+}
+
 static void kernel_absent(void **state)
 {
     const char *kind;
@@ -220,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup(older_drivers, prepare),
         cmocka_unit_test_setup(refused, prepare),
         cmocka_unit_test_setup(built_without, prepare),
+        cmocka_unit_test_setup(code_of_amd, prepare),
         cmocka_unit_test_setup(kernel_absent, prepare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
