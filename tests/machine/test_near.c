@@ -416,6 +416,55 @@ static void spots(void **state)
     assert_false(spot.gpu);
 }
 
+/* The nodes of AMD's kernel driver: the CPUs first, then GPUs, in HIP's order. */
+static void spots_of_amd(void **state)
+{
+    static const struct {
+        int local_pe;
+        const char *rocr, *hip, *visible, *wanted, *text;
+    } rows[] = {
+        {0, NULL, NULL, NULL, "", "GPU 0000:81:00.0"},
+        {1, NULL, NULL, NULL, "", "GPU 0000:03:00.0"},
+        {0, NULL, NULL, NULL, "03:00.0", "GPU 0000:03:00.0"},
+        {0, NULL, "1", NULL, "", "GPU 0000:03:00.0"},
+        {0, NULL, NULL, "1", "", "GPU 0000:03:00.0"},
+        {0, NULL, "0", "1", "", "GPU 0000:81:00.0"},
+        {0, NULL, "0", "", "", "the CPUs of NUMA node 1"}, /* simt */
+        {0, "1", "0", NULL, "", "GPU 0000:03:00.0"},
+        {0, "1", "1", NULL, "", "the CPUs of NUMA node 1"},
+    };
+    cpu_set_t cpus;
+    struct net_pe_location spot;
+    (void)state;
+    CPU_ZERO(&cpus);
+    CPU_SET(5, &cpus);
+    shell("mv proc/driver/nvidia proc/driver/hidden; mkdir -p dev/dri;"
+          "N=sys/class/kfd/kfd/topology/nodes; for i in 0 1 2 3; do mkdir -p $N/$i; done;"
+          "printf 'cpu_cores_count 8\\nsimd_count 0\\nlocation_id 0\\n' >$N/0/properties;"
+          "printf 'simd_count 440\\nlocation_id 33024\\ndomain 0\\ndrm_render_minor 128\\n' "
+          ">$N/1/properties;" /* 0x8100 */
+          "printf 'simd_count 440\\nlocation_id 39168\\ndomain 0\\ndrm_render_minor 130\\n' "
+          ">$N/2/properties;" /* 0x9900, whose device file is not in this container */
+          "printf 'simd_count 440\\nlocation_id 768\\ndomain 0\\ndrm_render_minor 129\\n' "
+          ">$N/3/properties; touch dev/dri/renderD128 dev/dri/renderD129"); /* 0x0300 */
+    int before = open_files();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unsetenv("ROCR_VISIBLE_DEVICES");
+        unsetenv("HIP_VISIBLE_DEVICES");
+        if (rows[i].rocr)
+            setenv("ROCR_VISIBLE_DEVICES", rows[i].rocr, 1);
+        if (rows[i].hip)
+            setenv("HIP_VISIBLE_DEVICES", rows[i].hip, 1);
+        net_locate_pe(root, rows[i].local_pe, rows[i].wanted, rows[i].visible, &cpus, &spot);
+        if (strcmp(spot.text, rows[i].text) != 0)
+            fail_msg("row %zu: %s instead of %s", i, spot.text, rows[i].text);
+    }
+    assert_int_equal(open_files(), before);
+    unsetenv("ROCR_VISIBLE_DEVICES");
+    unsetenv("HIP_VISIBLE_DEVICES");
+    shell("mv proc/driver/hidden proc/driver/nvidia; rm -r sys/class/kfd dev/dri");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +474,7 @@ int main(void)
         cmocka_unit_test(places),
         cmocka_unit_test(cpus_of_devices),
         cmocka_unit_test(spots),
+        cmocka_unit_test(spots_of_amd),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

@@ -216,6 +216,45 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
     return n;
 }
 
+/* Reads the PCI address of a node of AMD's kernel driver that is a GPU this process may open. The
+ * file has a line "NAME NUMBER" for each property. */
+static bool read_amd_gpu(FILE *file, const char *root, char *address)
+{
+    unsigned long simds = 0, location = 0, domain = 0, minor = 0, value;
+    char path[PATH_BYTES], name[64];
+    while (fscanf(file, "%63s %lu", name, &value) == 2)
+        if (strcmp(name, "simd_count") == 0)
+            simds = value;
+        else if (strcmp(name, "location_id") == 0)
+            location = value;
+        else if (strcmp(name, "domain") == 0)
+            domain = value;
+        else if (strcmp(name, "drm_render_minor") == 0)
+            minor = value;
+    snprintf(path, sizeof path, "%s/dev/dri/renderD%lu", root, minor);
+    snprintf(address, ADDRESS_BYTES, "%04lx:%02lx:%02lx.%lx", domain & 0xffff, location >> 8 & 0xff,
+             location >> 3 & 31, location & 7);
+    return simds && access(path, R_OK | W_OK) == 0;
+}
+
+/* Lists AMD's GPUs in HIP's order, that of the nodes. */
+static int list_amd_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
+{
+    enum { NODES_MOST = 256 };
+    char path[PATH_BYTES];
+    int n = 0;
+    for (int node = 0; node < NODES_MOST && n < GPUS_MOST; node++) {
+        snprintf(path, sizeof path, "%s/sys/class/kfd/kfd/topology/nodes/%d/properties", root,
+                 node);
+        FILE *file = fopen(path, "re");
+        if (!file)
+            break;
+        n += read_amd_gpu(file, root, gpus[n]);
+        fclose(file);
+    }
+    return n;
+}
+
 /* Keeps the GPUs that the list names by index, in its order. 0 if the list names them otherwise. */
 static int select_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
 {
@@ -260,6 +299,14 @@ static bool locate_gpu(const char *root, int local_pe, const char *requested, co
 {
     char gpus[GPUS_MOST][ADDRESS_BYTES];
     int n = list_gpus(root, gpus);
+    if (!n) {
+        const char *rocr = getenv("ROCR_VISIBLE_DEVICES"), *hip = getenv("HIP_VISIBLE_DEVICES");
+        n = list_amd_gpus(root, gpus);
+        if (rocr)
+            n = select_visible(gpus, n, rocr);
+        if (hip && !(visible && !*visible)) /* before CUDA_VISIBLE_DEVICES, which HIP obeys too */
+            visible = hip;
+    }
     if (visible)
         n = select_visible(gpus, n, visible);
     int chosen = n ? *requested ? select_gpu(gpus, n, local_pe, requested) : local_pe % n : -1;

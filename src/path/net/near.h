@@ -56,7 +56,8 @@ uint64_t net_get_speed(const char *root, const char *name);
 bool net_is_down(const char *root, const char *name);
 
 /* Locates the GPU that the PE will use (gpu/device.h), as far as the driver is not needed for that;
- * else the PE's CPUs. requested: WEFT_GPU; visible: CUDA_VISIBLE_DEVICES, NULL if it is not set. */
+ * else the PE's CPUs. requested: WEFT_GPU; visible: CUDA_VISIBLE_DEVICES, NULL if it is not set.
+ * AMD's variables are read where there are GPUs of AMD only. */
 void net_locate_pe(const char *root, int local_pe, const char *requested, const char *visible,
                    const cpu_set_t *cpus, struct net_pe_location *location);
 
