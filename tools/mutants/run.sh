@@ -91,7 +91,7 @@ construct() {
     programs >"$folder/programs"
     # Stand-ins are found by name, as far as this machine has what they are built from; tests of the short form need none.
     local standin
-    for standin in fakecuda fakenvml fakefabric fakecufile fakegdr fakerm weft_hca; do
+    for standin in fakecuda fakehip fakenvml fakefabric fakecufile fakegdr fakerm weft_hca; do
         [ "$short" = 1 ] || ! ninja -C "$build" -t query "$standin" >/dev/null 2>&1 ||
             echo "$standin" >>"$folder/programs"
     done
