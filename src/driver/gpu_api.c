@@ -62,10 +62,12 @@ void gpu_api_close(struct gpu_api *driver)
 
 CUcontext gpu_api_current_if_loaded(void)
 {
-    CUcontext context = cuda_current_if_loaded();
-    if (context)
-        return context;
-    context = hip_current_if_loaded();
+    return cuda_current_if_loaded();
+}
+
+CUcontext gpu_api_chosen_if_loaded(void)
+{
+    CUcontext context = hip_current_if_loaded();
     if (context)
         gpu_api_prefer(GPU_VENDOR_AMD);
     return context;

@@ -382,10 +382,14 @@ void gpu_api_close(struct gpu_api *driver);
 /* Makes gpu_api_open() in this process try this vendor's library first. */
 void gpu_api_prefer(enum gpu_vendor vendor);
 
-/* The current context of this thread if the program itself has loaded CUDA or HIP, else NULL. Does
- * not load a library. HIP has no contexts, and each of its threads begins with device 0: only
- * another device counts, and is preferred from then on. */
+/* The current context of this thread if the program itself has loaded CUDA, else NULL. Does not
+ * load the driver. */
 CUcontext gpu_api_current_if_loaded(void);
+
+/* The same for HIP, which has no contexts: the device that this thread chose, unless it is 0, with
+ * which each thread begins. HIP is preferred from then on. Initializes HIP if it is loaded, so a
+ * job without a GPU must not call this. */
+CUcontext gpu_api_chosen_if_loaded(void);
 
 /* Prints an error into `text`, such as "CUDA_ERROR_OUT_OF_MEMORY (2, out of memory)", and returns
  * `text`. */

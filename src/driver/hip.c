@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -382,8 +383,8 @@ static CUresult forget_error(CUresult result)
 GPU_FUNCTIONS(CALL)
 #undef CALL
 
-/* Several threads may open tables at once: the functions of the process never change, only become
- * known. */
+/* Several threads may open tables at once. While one is open the functions stay the same, and are
+ * not written again, since other threads call them. */
 static void fill_table(struct gpu_api *driver, struct hip *loaded)
 {
 #define ADAPT(field, ...) loaded->table.field = adapt_##field;
@@ -395,7 +396,11 @@ static void fill_table(struct gpu_api *driver, struct hip *loaded)
     ADAPT(CtxPopCurrent)
     ADAPT(FuncSetAttribute)
 #undef ADAPT
-    hip = *loaded;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (memcmp(&hip, loaded, sizeof hip) != 0)
+        hip = *loaded;
+    pthread_mutex_unlock(&lock);
     *driver = loaded->table;
 #define INSTALL(field, names, optional, parameters, arguments)                                     \
     if (driver->field)                                                                             \
@@ -482,7 +487,7 @@ static const char *name_of(const char *word, size_t length, char *made, size_t b
                 {"CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", "hipMemHandleTypePosixFileDescriptor"},
                 {"cudaMallocHost", "hipHostMalloc"},
                 {"NVLink", "xGMI"},
-        {"CUDA", "HIP"},
+                {"CUDA", "HIP"},
 #define ROW(field, exported, optional) {"cu" #field, exported},
                 SAME_FUNCTIONS(ROW)
 #undef ROW

@@ -163,6 +163,8 @@ static weft_status open_vendor_device(struct gpu *gpu, CUcontext current)
 static weft_status open_device(struct gpu *gpu, CUcontext current)
 {
     char sentence[512];
+    if (!current)
+        current = gpu_api_chosen_if_loaded();
     weft_status status = open_vendor_device(gpu, current);
     if (status != WEFT_ERR_CONFIG || current)
         return status;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "driver/gpu_api.h"
+#include "gpu/device.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static void contexts(void **state)
     (void)state;
     assert_int_equal(driver.CtxGetCurrent(&now), CUDA_SUCCESS);
     assert_null(now); /* device 0 of a thread that has chosen none */
-    assert_null(gpu_api_current_if_loaded());
+    assert_null(gpu_api_chosen_if_loaded());
     assert_int_equal(driver.CtxPopCurrent(&now), CUDA_ERROR_INVALID_CONTEXT);
     assert_int_equal(driver.DevicePrimaryCtxRetain(&first, 1), CUDA_SUCCESS);
     assert_int_equal(driver.DevicePrimaryCtxRetain(&second, 2), CUDA_SUCCESS);
@@ -90,7 +90,13 @@ static void contexts(void **state)
     assert_int_equal(get_device(&device), 0);
     assert_int_equal(device, 0);
     assert_int_equal(set_device(2), 0); /* by the program */
-    assert_ptr_equal(gpu_api_current_if_loaded(), second);
+    assert_ptr_equal(gpu_api_chosen_if_loaded(), second);
+    struct gpu_device opened;
+    assert_int_equal(gpu_device_open(&opened, &driver, second, "1", 0), WEFT_OK);
+    assert_int_equal(opened.ordinal, 2); /* before WEFT_GPU */
+    assert_string_equal(opened.uuid_text, "GPU-fa4e000100000002");
+    assert_string_equal(opened.architecture, "gfx942:sramecc+:xnack-");
+    gpu_device_close(&opened);
     assert_int_equal(set_device(0), 0);
     assert_int_equal(driver.CtxSetCurrent(first), CUDA_SUCCESS);
     assert_int_equal(get_device(&device), 0);
