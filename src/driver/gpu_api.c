@@ -24,7 +24,7 @@ void gpu_api_prefer(enum gpu_vendor vendor)
     preferred = vendor;
 }
 
-static weft_status open_vendor(struct gpu_api *driver, enum gpu_vendor vendor)
+weft_status gpu_api_open_vendor(struct gpu_api *driver, enum gpu_vendor vendor)
 {
     return vendor == GPU_VENDOR_AMD ? hip_open(driver) : cuda_open(driver);
 }
@@ -40,12 +40,12 @@ weft_status gpu_api_open(struct gpu_api *driver)
     char first[512], *message = base_thread_text(BASE_TEXT_ERROR), before[BASE_TEXT_BYTES];
     enum gpu_vendor vendor = preferred;
     memcpy(before, message, sizeof before);
-    weft_status status = open_vendor(driver, vendor);
+    weft_status status = gpu_api_open_vendor(driver, vendor);
     if (!status)
         return WEFT_OK;
     snprintf(first, sizeof first, "%s", base_last_error());
     vendor = vendor == GPU_VENDOR_AMD ? GPU_VENDOR_NVIDIA : GPU_VENDOR_AMD;
-    weft_status second = open_vendor(driver, vendor);
+    weft_status second = gpu_api_open_vendor(driver, vendor);
     if (!second) {
         log_debug(LOG_GPU, "not used: %s", first);
         memcpy(message, before, sizeof before);

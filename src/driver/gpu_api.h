@@ -377,6 +377,7 @@ struct gpu_api {
  * WEFT_ERR_UNSUPPORTED: neither can be used; the message says why: no library, too old, no device,
  * or driver and kernel module of different versions. */
 weft_status gpu_api_open(struct gpu_api *driver);
+weft_status gpu_api_open_vendor(struct gpu_api *driver, enum gpu_vendor vendor); /* only this one */
 void gpu_api_close(struct gpu_api *driver);
 
 /* Makes gpu_api_open() in this process try this vendor's library first. */

@@ -150,12 +150,10 @@ static void log_step(uint64_t *since_ns, const char *step)
     *since_ns = now;
 }
 
-static weft_status open_vendor_device(struct gpu *gpu, CUcontext current)
+static weft_status choose_gpu(struct gpu *gpu, CUcontext current)
 {
-    weft_status status = gpu_api_open(&gpu->driver);
-    return status ? status
-                  : gpu_device_open(&gpu->device, &gpu->driver, current, config_string(CONFIG_GPU),
-                                    gpu->boot->local_pe);
+    return gpu_device_open(&gpu->device, &gpu->driver, current, config_string(CONFIG_GPU),
+                           gpu->boot->local_pe);
 }
 
 /* Where there are GPUs of both vendors, WEFT_GPU may name one of that whose library comes second.
@@ -165,17 +163,19 @@ static weft_status open_device(struct gpu *gpu, CUcontext current)
     char sentence[512];
     if (!current)
         current = gpu_api_chosen_if_loaded();
-    weft_status status = open_vendor_device(gpu, current);
+    weft_status status = gpu_api_open(&gpu->driver);
+    if (!status)
+        status = choose_gpu(gpu, current);
     if (status != WEFT_ERR_CONFIG || current)
         return status;
     snprintf(sentence, sizeof sentence, "%s", base_last_error());
-    enum gpu_vendor first = gpu->driver.vendor;
+    enum gpu_vendor other =
+        gpu->driver.vendor == GPU_VENDOR_AMD ? GPU_VENDOR_NVIDIA : GPU_VENDOR_AMD;
     gpu_api_close(&gpu->driver);
-    gpu_api_prefer(first == GPU_VENDOR_AMD ? GPU_VENDOR_NVIDIA : GPU_VENDOR_AMD);
-    if (!open_vendor_device(gpu, current))
-        return WEFT_OK;
-    gpu_api_prefer(first);
-    return base_fail(status, "%s", sentence);
+    if (gpu_api_open_vendor(&gpu->driver, other) || choose_gpu(gpu, current))
+        return base_fail(status, "%s", sentence);
+    gpu_api_prefer(other); /* for the program's kernels, too */
+    return WEFT_OK;
 }
 
 static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
