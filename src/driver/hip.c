@@ -165,8 +165,10 @@ static _Thread_local bool chosen;
 
 static CUresult adapt_DevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+    if (device < 0 || device >= DEVICES_MOST)
+        return CUDA_ERROR_INVALID_DEVICE;
     *context = context_of(device);
-    return device >= 0 && device < DEVICES_MOST ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return CUDA_SUCCESS;
 }
 
 static CUresult adapt_DevicePrimaryCtxRelease(CUdevice device)
