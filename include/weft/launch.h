@@ -217,7 +217,7 @@ static inline weft_dim3 weft_dim_number(size_t x)
 #define WEFT_C_LINKAGE extern
 #endif
 
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 
 #include <weft/device/launch_cuda.h>
 

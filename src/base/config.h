@@ -170,6 +170,9 @@ enum config_type {
       "Lanes of the SIMT executor that are resident together; further blocks wait their turn.")    \
     X(TEST_SIMT_EXITED, CONFIG_CHOICE, "report", "report|allow",                                   \
       "Whether a sync that names an exited lane is a fault of the kernel.")                        \
+    X(TEST_SIMT_WAVE, CONFIG_CHOICE, "32", "32|64",                                                \
+      "Lanes of a warp of the SIMT executor: 32 independent ones, or 64 that leave a wait "        \
+      "together, as on AMD GPUs.")                                                                 \
     X(TEST_PROXY_SLOTS, CONFIG_POWER, "4096", NULL,                                                \
       "Operations of device code that a proxy ring holds at the same time, a power of 2.")         \
     X(TEST_PROXY, CONFIG_CHOICE, "auto", "auto|always",                                            \

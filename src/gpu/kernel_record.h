@@ -9,7 +9,7 @@
 
 #include "kernels.h"
 
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 #define KERNEL extern "C" __global__ void
 /* For blocks of up to 512 threads: at most 128 registers for each thread, on any GPU that the
  * driver compiles for. */
@@ -36,7 +36,7 @@
 
 /* Shorter than any poll (several hundred ns in the GPU's own memory, a few ns in a CPU's cache), so
  * the limit of polls computed from it never ends a wait before the timer does. */
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 #define LEAST_POLL_NS 64
 #else
 #define LEAST_POLL_NS 1

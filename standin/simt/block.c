@@ -17,6 +17,7 @@ _Thread_local struct lane *simt_current __attribute__((tls_model("initial-exec")
 /* ----------------------------------------------------------------------------------- faults */
 
 static bool exited_is_fault = true;
+unsigned simt_wave = 32;
 
 bool block_exited_is_fault(void)
 {
@@ -25,8 +26,9 @@ bool block_exited_is_fault(void)
 
 void block_configure(void)
 {
-    enum { REPORT };
+    enum { REPORT, WAVE_32 = 0 };
     exited_is_fault = config_choice(CONFIG_TEST_SIMT_EXITED) == REPORT;
+    simt_wave = config_choice(CONFIG_TEST_SIMT_WAVE) == WAVE_32 ? 32 : 64;
 }
 
 static void grid_vfail(struct grid *grid, const char *where, const char *format, va_list args)
@@ -136,10 +138,10 @@ static struct lane *next_lane(struct block *block)
         struct warp *warp = &block->warp[block->current_warp];
         if (!(warp->todo & warp->ready) && warp->in_active)
             warp_resolve_active(warp);
-        uint32_t can = warp->todo & warp->ready;
+        uint64_t can = warp->todo & warp->ready;
         if (can) {
             warp->todo &= ~(can & -can);
-            return &warp->lanes[__builtin_ctz(can)];
+            return &warp->lanes[lowest_lane(can)];
         }
         if (++block->current_warp == block->warps)
             block->current_warp = 0;
@@ -181,6 +183,7 @@ static bool begin_polls(struct lane *lane)
     self->high = 0;
     self->wrote = 0;
     self->budget = POLL_BUDGET;
+    warp_watch(lane, wrote);
     return wrote;
 }
 
@@ -225,9 +228,9 @@ static const char *const barrier_names[] = {
 static struct lane *first_lane_in(struct block *block, size_t offset)
 {
     for (unsigned w = 0; w < block->warps; w++) {
-        uint32_t set = *(const uint32_t *)((const char *)&block->warp[w] + offset);
+        uint64_t set = *(const uint64_t *)((const char *)&block->warp[w] + offset);
         if (set)
-            return &block->warp[w].lanes[__builtin_ctz(set)];
+            return &block->warp[w].lanes[lowest_lane(set)];
     }
     return NULL;
 }
@@ -258,6 +261,8 @@ static void barrier_open(struct block *block)
         warp->ready |= warp->in_block;
         warp->todo |= warp->in_block;
         warp->in_block = 0;
+        for (uint64_t set = warp->existing; set; set &= set - 1)
+            warp->lanes[lowest_lane(set)].converged = warp->existing;
     }
 }
 
@@ -273,8 +278,8 @@ static void barrier_check(struct block *block, struct lane *lane, enum weft_simt
         block_fail(lane, "%s cannot be reached by thread %u, which has exited", barrier_names[op],
                    rank_of(FIRST_IN(block, exited)));
     struct warp *warp = lane->warp;
-    for (uint32_t set = warp->in_warp; set; set &= set - 1) {
-        const struct lane *other = &warp->lanes[__builtin_ctz(set)];
+    for (uint64_t set = warp->in_warp; set; set &= set - 1) {
+        const struct lane *other = &warp->lanes[lowest_lane(set)];
         char state[96];
         if (!(other->mask & lane_bit(lane)))
             continue;
@@ -292,6 +297,7 @@ WEFT_EXPORT int weft_simt_block(enum weft_simt_block_op op, int pred)
     struct block *block = lane->warp->block;
     block_count_poll(lane);
     barrier_check(block, lane, op);
+    warp_end_watch(lane);
 
     tsan_release(&block->barrier_tag);
     block->barrier_op = op;
@@ -329,6 +335,7 @@ static void lane_exit(struct lane *lane)
     tsan_release(&block->grid->end_tag);
     warp->exited |= lane_bit(lane);
     warp->ready &= ~lane_bit(lane);
+    warp->watching &= ~lane_bit(lane);
     block->alive--;
     block->progress = true;
     warp_lane_exited(warp, lane);
@@ -366,10 +373,10 @@ static void lane_entry(void)
 
 static void wake_sleepers(struct warp *warp, uint64_t now)
 {
-    for (uint32_t set = warp->sleeping; set; set &= set - 1) {
-        unsigned i = (unsigned)__builtin_ctz(set);
+    for (uint64_t set = warp->sleeping; set; set &= set - 1) {
+        unsigned i = lowest_lane(set);
         if (warp->lanes[i].wake_ns <= now)
-            warp->sleeping &= ~(1u << i);
+            warp->sleeping &= ~((uint64_t)1 << i);
     }
 }
 
@@ -383,8 +390,8 @@ static void report_deadlock(struct block *block)
         other = FIRST_IN(block, in_warp);
     } else {
         lane = FIRST_IN(block, in_warp);
-        for (uint32_t set = lane->mask & lane->warp->existing; set && !other; set &= set - 1) {
-            const struct lane *named = &lane->warp->lanes[__builtin_ctz(set)];
+        for (uint64_t set = lane->mask & lane->warp->existing; set && !other; set &= set - 1) {
+            const struct lane *named = &lane->warp->lanes[lowest_lane(set)];
             bool there = lane->warp->in_warp & lane_bit(named) && named->op == lane->op &&
                          named->mask == lane->mask;
             other = there ? NULL : named;
@@ -413,6 +420,8 @@ enum slice block_slice(struct block *block, struct context *worker)
         struct warp *warp = &block->warp[w];
         if (warp->sleeping)
             wake_sleepers(warp, now ? now : (now = clock_now_ns()));
+        if (warp->held)
+            warp_free_held(warp);
         warp->todo = warp->ready & ~warp->sleeping;
     }
     struct lane *first = next_lane(block);
@@ -440,30 +449,35 @@ static void lanes_init(struct block *block)
     for (unsigned i = 0; i < block->lanes; i++) {
         struct lane *lane = &block->lane[i];
         unsigned x = attr->block[0], y = attr->block[1];
-        lane->warp = &block->warp[i / LANES];
+        lane->warp = &block->warp[i / simt_wave];
         lane->self = (struct weft_simt_lane){
             .thread = {i % x, i / x % y, i / x / y},
             .block = {block->index[0], block->index[1], block->index[2]},
             .block_dim = {attr->block[0], attr->block[1], attr->block[2]},
             .grid_dim = {attr->grid[0], attr->grid[1], attr->grid[2]},
-            .lane = i % LANES,
+            .lane = i % simt_wave,
             .budget = POLL_BUDGET,
             .state = block->grid->state,
+            .low = UINTPTR_MAX,
+            .wave = simt_wave,
+            .watching = &lane->warp->watching,
         };
+        lane->converged = ~(uint64_t)0;
     }
     for (unsigned w = 0; w < block->warps; w++) {
         struct warp *warp = &block->warp[w];
-        unsigned n = block->lanes - w * LANES;
+        unsigned n = block->lanes - w * simt_wave;
+        n = n < simt_wave ? n : simt_wave;
         warp->block = block;
-        warp->lanes = &block->lane[w * LANES];
-        warp->existing = n >= LANES ? WEFT_FULL_MASK : (1u << n) - 1;
+        warp->lanes = &block->lane[w * simt_wave];
+        warp->existing = ~(uint64_t)0 >> (64 - n);
         warp->ready = warp->existing;
     }
 }
 
 struct block *block_create(struct grid *grid, uint64_t number)
 {
-    unsigned lanes = grid->block_lanes, warps = (lanes + LANES - 1) / LANES;
+    unsigned lanes = grid->block_lanes, warps = (lanes + simt_wave - 1) / simt_wave;
     size_t room = sizeof(struct block) + warps * sizeof(struct warp) + lanes * sizeof(struct lane);
     struct block *block = lane_memory_alloc(room);
     if (!block) {
@@ -507,8 +521,8 @@ struct block *block_create(struct grid *grid, uint64_t number)
 void block_destroy(struct block *block)
 {
     for (unsigned w = 0; w < block->warps; w++)
-        for (uint32_t set = block->warp[w].started; set; set &= set - 1)
-            lane_drop_stack(&block->warp[w].lanes[__builtin_ctz(set)]);
+        for (uint64_t set = block->warp[w].started; set; set &= set - 1)
+            lane_drop_stack(&block->warp[w].lanes[lowest_lane(set)]);
 #if CONTEXT_TSAN
     lane_memory_free(block->arena, SITE_STATIC_BYTES);
 #else

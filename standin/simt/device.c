@@ -14,11 +14,15 @@
 #include <sys/auxv.h>
 #endif
 
+static const uint64_t nothing; /* no lanes */
+
 /* The lane of a caller outside kernels. */
 static _Thread_local struct weft_simt_lane outside = {
     .block_dim = {1, 1, 1},
     .grid_dim = {1, 1, 1},
     .budget = POLL_BUDGET,
+    .wave = 32,
+    .watching = &nothing,
 };
 
 WEFT_EXPORT struct weft_simt_lane *weft_simt_self(void)
@@ -175,7 +179,10 @@ WEFT_EXPORT void weft_simt_tsan_poll(const volatile void *p, int wrote)
     struct weft_simt_lane *self = weft_simt_self();
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
-    self->wrote |= wrote;
+    if (wrote) {
+        self->wrote = 1;
+        weft_simt_written(p);
+    }
     self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
     self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
     if (self->budget <= 0)

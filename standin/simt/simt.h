@@ -23,7 +23,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { LANES = WEFT_WARP_LANES, SITES = 64, SITE_STATIC_BYTES = 48 * 1024 };
+enum { SITES = 64, SITE_STATIC_BYTES = 48 * 1024 };
 
 /* Polls before a lane yields; and how many yields to the worker a lone lane skips. */
 enum { POLL_BUDGET = 64, YIELDS_SKIPPED = 16 };
@@ -39,10 +39,11 @@ struct lane {
     struct context context;
     struct warp *warp;
     uint64_t wake_ns;    /* wake-up time, while in warp->sleeping */
+    uint64_t converged;  /* lanes with which it last met */
     uintptr_t low, high; /* range of addresses polled before it last yielded */
     /* The warp operation that the lane waits in, and its result. */
     enum weft_simt_warp_op op;
-    uint32_t mask;
+    uint64_t mask;
     unsigned arg;
     uint64_t value;
     uint64_t result;
@@ -55,24 +56,39 @@ struct lane {
     char meet_tag; /* its address is ThreadSanitizer's object for a sync_warp led by this lane */
 };
 
+/* A wait of lanes that are not independent. */
+struct wait {
+    const void *caller; /* return address of the call that began it */
+    size_t depth;       /* bytes of stack used there */
+    uint64_t lanes;     /* lane->converged of its lanes */
+};
+
 /* Sets of lanes. A lane that exists is in exactly one of exited, ready, in_warp, in_block,
- * in_active. */
+ * in_active, held. */
 struct warp {
     struct block *block;
     struct lane *lanes;
-    uint32_t existing;
-    uint32_t started; /* have a stack */
-    uint32_t exited;
-    uint32_t ready;     /* may run */
-    uint32_t todo;      /* subset of ready: have not run in this slice */
-    uint32_t sleeping;  /* subset of ready: not before wake_ns */
-    uint32_t in_warp;   /* wait in a warp operation */
-    uint32_t in_block;  /* wait at the barrier */
-    uint32_t in_active; /* wait for active_mask */
+    uint64_t existing;
+    uint64_t started; /* have a stack */
+    uint64_t exited;
+    uint64_t ready;     /* may run */
+    uint64_t todo;      /* subset of ready: have not run in this slice */
+    uint64_t sleeping;  /* subset of ready: not before wake_ns */
+    uint64_t in_warp;   /* wait in a warp operation */
+    uint64_t in_block;  /* wait at the barrier */
+    uint64_t in_active; /* wait for active_mask */
     /* Operation and mask of the lanes in in_warp, unless `mixed`: they differ. */
     enum weft_simt_warp_op op;
-    uint32_t mask;
+    uint64_t mask;
     bool mixed;
+    /* Lanes that are not independent (warp.c). */
+    struct wait wait;
+    uint64_t waiting;    /* are in the wait */
+    uint64_t held;       /* have left it */
+    uint64_t held_since; /* ns; when the first of them was held */
+    uint64_t freed;      /* were let go because they were held for too long */
+    uint64_t freed_ns;
+    uint64_t watching; /* poll one address without result */
 };
 
 struct site {
@@ -162,6 +178,9 @@ bool block_exited_is_fault(void);
 /* Reads the configuration; before any worker runs. */
 void block_configure(void);
 
+/* Lanes of a warp. */
+extern unsigned simt_wave;
+
 /* -------------------------------------------------------------------------------- warp.c */
 
 /* Describes what a lane waits for: "ballot with mask 0x...". */
@@ -174,9 +193,24 @@ void warp_lane_exited(struct warp *warp, struct lane *lane);
 /* Called when no lane of the warp can run: lanes that wait for active_mask continue in groups. */
 void warp_resolve_active(struct warp *warp);
 
-static inline uint32_t lane_bit(const struct lane *lane)
+/* Lets lanes go that have been held for too long. */
+void warp_free_held(struct warp *warp);
+
+/* Called when the lane has used up its polls, at addresses from lane->low to lane->high: those of
+ * one address had no result, unless it has written. */
+void warp_watch(struct lane *lane, bool wrote);
+
+/* The lane has come to other lanes: it polls no longer. */
+void warp_end_watch(struct lane *lane);
+
+static inline uint64_t lane_bit(const struct lane *lane)
 {
-    return 1u << lane->self.lane;
+    return (uint64_t)1 << lane->self.lane;
+}
+
+static inline unsigned lowest_lane(uint64_t set)
+{
+    return (unsigned)__builtin_ctzll(set);
 }
 
 /* ------------------------------------------------------------------------------ worker.c */

@@ -3,7 +3,7 @@
  * groups, and lanes that have exited. */
 #include "simt_test.h"
 
-enum { LANES = WEFT_WARP_LANES };
+enum { LANES = 32 };
 
 struct votes {
     uint32_t ballot, half_ballot, match_u32, match_u64, all_same, all_differ, active;

@@ -25,14 +25,15 @@
     X(warp, WEFT_DEV_WARP)                                                                         \
     X(block, WEFT_DEV_BLOCK)
 
-/* Number of threads in the calling warp: fewer than 32 in the last warp of an uneven block. */
+/* Number of threads in the calling warp: fewer than WEFT_WARP_LANES in the last warp of an uneven
+ * block. */
 WEFT_DEVICE unsigned weft_dev_warp_threads(void)
 {
     unsigned left = weft_dev_block_threads() - weft_dev_warp() * WEFT_WARP_LANES;
     return left < WEFT_WARP_LANES ? left : WEFT_WARP_LANES;
 }
 
-WEFT_DEVICE uint32_t weft_dev_warp_mask(void)
+WEFT_DEVICE weft_lane_mask weft_dev_warp_mask(void)
 {
     return WEFT_FULL_MASK >> (WEFT_WARP_LANES - weft_dev_warp_threads());
 }
@@ -64,7 +65,7 @@ WEFT_DEVICE void weft_dev_scope_sync(int scope)
 WEFT_DEVICE int weft_dev_scope_any(int scope, int pred)
 {
     if (scope == WEFT_DEV_WARP) {
-        uint32_t mask = weft_dev_warp_mask();
+        weft_lane_mask mask = weft_dev_warp_mask();
         int any = weft_dev_any(mask, pred);
         weft_dev_sync_warp(mask); /* a vote does not order memory */
         return any;

@@ -39,7 +39,13 @@ WEFT_DEVICE double weft_dev_div_f64(double a, double b)
 
 #else
 
-#if defined __FP_FAST_FMAF || defined __FP_FAST_FMA /* the compiler may fuse them */
+#if WEFT_TARGET_HIP
+#define WEFT_DEV_UNFUSED _Pragma("clang fp contract(off)")
+#else
+#define WEFT_DEV_UNFUSED
+#endif
+#if !WEFT_TARGET_HIP &&                                                                            \
+    (defined __FP_FAST_FMAF || defined __FP_FAST_FMA) /* the compiler may fuse them */
 #define WEFT_DEV_ROUNDED volatile
 #else
 #define WEFT_DEV_ROUNDED
@@ -47,16 +53,19 @@ WEFT_DEVICE double weft_dev_div_f64(double a, double b)
 
 WEFT_DEVICE float weft_dev_mul_f32(float a, float b)
 {
+    WEFT_DEV_UNFUSED
     WEFT_DEV_ROUNDED float product = a * b;
     return product;
 }
 
 WEFT_DEVICE double weft_dev_mul_f64(double a, double b)
 {
+    WEFT_DEV_UNFUSED
     WEFT_DEV_ROUNDED double product = a * b;
     return product;
 }
 #undef WEFT_DEV_ROUNDED
+#undef WEFT_DEV_UNFUSED
 
 WEFT_DEVICE float weft_dev_div_f32(float a, float b)
 {

@@ -176,10 +176,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
     return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
 
-/* Waits until the first `target` blocks are complete. Returns 0 when the queue fails or the wait
- * times out; a record has the cause, and the job fails. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
-                                            const struct weft_dev_request *r, uint64_t target)
+WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
+                                      const struct weft_dev_request *r, uint64_t target)
 {
     struct weft_dev_patience patience;
     uint64_t seen;
@@ -205,6 +203,17 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
     if (there < 0)
         weft_dev_gda_broken(q, r);
     return there > 0;
+}
+
+/* Waits until the first `target` blocks are complete. Returns 0 when the queue fails or the wait
+ * times out; a record has the cause, and the job fails. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
+                                            const struct weft_dev_request *r, uint64_t target)
+{
+    weft_dev_wait_begins();
+    int there = weft_dev_gda_wait_for(q, r, target);
+    weft_dev_wait_ends();
+    return there;
 }
 
 /* ----------------------------------------------------------------------------------- spans */
@@ -289,13 +298,14 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
  * Returns 0 at all lanes after an error. */
 struct weft_dev_gda_group {
     struct weft_dev_gda_span span;
-    uint32_t mask, first, last; /* bit mask and indices of lanes; the first lane publishes */
-    uint64_t at;                /* start of the caller's blocks */
-    uint32_t ends;              /* 1: the caller's request is the last, and takes one block */
+    weft_lane_mask mask;
+    uint32_t first, last; /* indices of lanes; the first lane publishes */
+    uint64_t at;          /* start of the caller's blocks */
+    uint32_t ends;        /* 1: the caller's request is the last, and takes one block */
 };
 
 /* For one lane alone. */
-WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, uint32_t mask,
+WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, weft_lane_mask mask,
                                        struct weft_dev_gda_queue *q,
                                        const struct weft_dev_request *r, uint32_t blocks)
 {
@@ -310,27 +320,27 @@ WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, uint32_t ma
     return begun;
 }
 
-WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, uint32_t mask,
+WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, weft_lane_mask mask,
                                                   struct weft_dev_gda_queue *q,
                                                   const struct weft_dev_request *r, uint32_t blocks)
 {
     unsigned lane = weft_dev_lane();
     if (!(mask & (mask - 1)))
         return weft_dev_gda_begin_one(g, mask, q, r, blocks);
-    uint32_t before = mask & ((1u << lane) - 1);
-    uint32_t several = weft_dev_ballot(mask, blocks > 1);
-    uint32_t at = weft_dev_popcount_u32(before), total = weft_dev_popcount_u32(mask);
+    weft_lane_mask before = mask & weft_dev_lanes_before(lane);
+    weft_lane_mask several = weft_dev_ballot(mask, blocks > 1);
+    uint32_t at = weft_dev_lanes_count(before), total = weft_dev_lanes_count(mask);
     g->mask = mask;
-    g->first = weft_dev_find_first_u32(mask) - 1;
-    g->last = 31 - weft_dev_leading_zeros_u32(mask);
+    g->first = weft_dev_lanes_first(mask);
+    g->last = weft_dev_lanes_last(mask);
     WEFT_NO_UNROLL
-    for (uint32_t left = several; left; left &= left - 1) {
-        unsigned from = weft_dev_find_first_u32(left) - 1;
+    for (weft_lane_mask left = several; left; left &= left - 1) {
+        unsigned from = weft_dev_lanes_first(left);
         uint32_t more = weft_dev_shuffle_u32(mask, blocks, from) - 1;
         total += more;
         at += from < lane ? more : 0;
     }
-    uint32_t nop = several >> g->last & 1;
+    uint32_t nop = (uint32_t)(several >> g->last & 1);
     int begun = 1;
     g->span.q = q;
     g->span.base = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA half of <weft/launch.h>: kernel definitions and, by nvcc, the table of the program's own
- * CUDA runtime through which libweft launches. What clang compiles is PTX, which libweft loads and
- * launches through the driver (<weft/device/image.h>). What NVRTC compiles, the program loads and
- * launches: kernel NAME is the function weft_cuda_kernel_NAME. */
+/* The half of <weft/launch.h> for GPUs: kernel definitions and, by nvcc, the table of the program's
+ * own CUDA runtime through which libweft launches. What clang compiles is PTX, which libweft loads
+ * and launches through the driver (<weft/device/image.h>). What NVRTC compiles, the program loads
+ * and launches: kernel NAME is the function weft_cuda_kernel_NAME. */
 #ifndef WEFT_DEVICE_LAUNCH_CUDA_H
 #define WEFT_DEVICE_LAUNCH_CUDA_H
 
@@ -154,7 +154,11 @@ __attribute__((constructor)) static void weft_cuda_register_here(void)
  * registers to fit two blocks, and spill the rest to the stack: single values then go at half the
  * rate (H200). */
 #ifndef WEFT_KERNEL_THREADS
+#if WEFT_TARGET_HIP /* at 1024 clang 19 takes more registers than such a block can have */
+#define WEFT_KERNEL_THREADS 512
+#else
 #define WEFT_KERNEL_THREADS 1024
+#endif
 #endif
 
 #if WEFT_DEVICE_ONLY

@@ -19,7 +19,7 @@
 #include <weft/device/wait.h>
 
 /* Bytes of a buffer for packets of up to `bytes` bytes of payload. Host and device. */
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 __host__ __device__
 #endif
     static inline size_t

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of device code: everything that differs between the targets `cuda` and `simt`.
+/* The primitives of device code: everything that differs between the targets.
  *
  * Device code written with these names, in the common subset of C11 and CUDA C, compiles with gcc
  * and clang (C11, C++17) for `simt`, where grids run on CPU threads, and with nvcc for `cuda`. This
- * file specifies the primitives; target_cuda.h (sm_70 and newer) and target_simt.h implement them.
- * It knows nothing of PEs, heaps or operations.
+ * file specifies the primitives; target_cuda.h (sm_70 and newer), target_hip.h (gfx90a, gfx942) and
+ * target_simt.h implement them. It knows nothing of PEs, heaps or operations.
  *
  * <weft/launch.h> defines and launches kernels. */
 #ifndef WEFT_DEVICE_SIMT_H
@@ -36,8 +36,22 @@
 
 /* ------------------------------------------------------------------------------- constants */
 
+/* WEFT_WARP_LANES: lanes of a warp, 32 on cuda, 32 or 64 on simt (WEFT_TEST_SIMT_WAVE), where it is
+ * no constant of the compiler. weft_lane_mask: a set of lanes, bit i is lane i. WEFT_FULL_MASK: all
+ * lanes of a warp. */
+#define WEFT_WARP_LANES_MOST 64
+#if WEFT_TARGET_CUDA
 #define WEFT_WARP_LANES 32
-#define WEFT_FULL_MASK  0xffffffffu
+typedef uint32_t weft_lane_mask;
+#elif WEFT_TARGET_HIP
+#define WEFT_WARP_LANES 64
+typedef uint64_t weft_lane_mask;
+#else
+#define WEFT_WARP_LANES weft_simt_wave()
+typedef uint64_t weft_lane_mask;
+#endif
+#define WEFT_FULL_MASK                                                                             \
+    ((weft_lane_mask) ~(weft_lane_mask)0 >> (8 * sizeof(weft_lane_mask) - WEFT_WARP_LANES))
 
 /* Order of an access, a constant: a load takes RELAXED, ACQUIRE or VOLATILE; a store RELAXED,
  * RELEASE or VOLATILE; an atomic RELAXED, ACQUIRE, RELEASE or ACQ_REL; a fence ACQ_REL or SEQ_CST.
@@ -82,6 +96,8 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 
 #if WEFT_TARGET_CUDA
 #include <weft/device/target_cuda.h>
+#elif WEFT_TARGET_HIP
+#include <weft/device/target_hip.h>
 #else
 #include <weft/device/target_simt.h>
 #endif
@@ -96,7 +112,7 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   unsigned weft_dev_block_x(), _y(), _z()         index in the grid (blockIdx)
  *   unsigned weft_dev_block_dim_x(), _y(), _z()     threads of a block (blockDim)
  *   unsigned weft_dev_grid_dim_x(), _y(), _z()      blocks of the grid (gridDim)
- *   unsigned weft_dev_lane()                        0 ... 31
+ *   unsigned weft_dev_lane()                        0 ... WEFT_WARP_LANES - 1
  *   unsigned weft_dev_warp()                        index of the warp in its block
  *   unsigned weft_dev_thread_rank()                 x + dim_x * (y + dim_y * z), in the block
  *   unsigned weft_dev_block_threads()               threads of a block
@@ -107,13 +123,14 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *
  * Warp. `mask` names the lanes that take part: every lane in it calls the same function with the
  * same mask, and the caller is in it (CUDA C Programming Guide, "Warp Vote Functions").
- *   uint32_t weft_dev_active_mask()                 lanes that are converged now, including the
+ *   weft_lane_mask weft_dev_active_mask()           lanes that are converged now, including the
  *                                                   caller; no other guarantee
- *   uint32_t weft_dev_ballot(mask, pred)            bit i: lane i of mask has pred != 0
+ *   weft_lane_mask weft_dev_ballot(mask, pred)      bit i: lane i of mask has pred != 0
  *   int      weft_dev_any(mask, pred), weft_dev_all(mask, pred)                      1 or 0
- *   uint32_t weft_dev_match_any_u32(mask, value), _u64     lanes of mask with the caller's value
- *   uint32_t weft_dev_match_all_u32(mask, value), _u64     mask if all have one value, else 0
- *   uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        value of `lane` (modulo 32)
+ *   weft_lane_mask weft_dev_match_any_u32(mask, value), _u64    lanes of mask with the caller's
+ * value weft_lane_mask weft_dev_match_all_u32(mask, value), _u64    mask if all have one value,
+ * else 0 uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        value of `lane` (modulo
+ *                                                                 WEFT_WARP_LANES)
  *   uint32_t weft_dev_shuffle_up_u32(mask, value, delta), _u64    of own lane - delta, own if none
  *   uint32_t weft_dev_shuffle_down_u32(mask, value, delta), _u64  of own lane + delta, own if none
  *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of own lane ^ bits
@@ -159,6 +176,16 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   uint64_t weft_dev_clock_cycles()   cycles of this SM (simt: the same as clock_ns)
  *   void     weft_dev_nanosleep(uint32_t ns)        yields to others for about `ns` ns, at most
  *                                                   1 ms
+ *
+ * Lanes that wait for something
+ *   int  weft_dev_lanes_independent()  1: a lane of a warp continues while another lane of it polls
+ *                            (cuda, simt with warps of 32). 0: lanes that have left a loop wait for
+ *                            those that have not, and one side of a branch waits for the other; a
+ *                            lane must not wait for what another lane of its warp does later (simt
+ *                            with warps of 64)
+ *   void weft_dev_wait_begins(), weft_dev_wait_ends()   called before and after a loop that polls,
+ *                            in Weft's own code: simt with warps of 64 lets the lanes leave it
+ *                            together. Nothing elsewhere
  *
  * Bits and bit patterns
  *   unsigned weft_dev_popcount_u32(x), _u64         bits set
@@ -206,10 +233,12 @@ WEFT_DEVICE size_t weft_dev_grid_threads(void)
     return (size_t)weft_dev_grid_blocks() * weft_dev_block_threads();
 }
 
-/* Index of the warp in its block: threads are numbered by thread_rank, 32 to a warp. */
+/* Index of the warp in its block: threads are numbered by thread_rank. */
 WEFT_DEVICE unsigned weft_dev_warp(void)
 {
     return weft_dev_thread_rank() / WEFT_WARP_LANES;
 }
+
+#include <weft/device/lanes.h>
 
 #endif

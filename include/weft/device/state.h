@@ -53,7 +53,7 @@ struct weft_dev_segment {
  * gda is therefore compiled only in files that define WEFT_DEVICE_GDA. In other files the proxy
  * takes requests for such a peer, and its host thread passes them to path gda. */
 #ifndef WEFT_DEV_CARRIERS
-#if WEFT_TARGET_CUDA && !defined WEFT_DEVICE_GDA
+#if WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
 #else
@@ -217,7 +217,7 @@ struct weft_dev_area {
 };
 
 /* Qualifiers of functions for host and device. */
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 #define WEFT_DEV_BOTH __host__ __device__ static inline
 #else
 #define WEFT_DEV_BOTH static inline

@@ -56,49 +56,50 @@ WEFT_DEVICE unsigned weft_dev_lane(void)
 
 /* ------------------------------------------------------------------------------------ warp */
 
-WEFT_DEVICE uint32_t weft_dev_active_mask(void)
+WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
 {
     return __activemask();
 }
 
-WEFT_DEVICE uint32_t weft_dev_ballot(uint32_t mask, int pred)
+WEFT_DEVICE weft_lane_mask weft_dev_ballot(weft_lane_mask mask, int pred)
 {
     return __ballot_sync(mask, pred);
 }
 
-WEFT_DEVICE int weft_dev_any(uint32_t mask, int pred)
+WEFT_DEVICE int weft_dev_any(weft_lane_mask mask, int pred)
 {
     return __any_sync(mask, pred) != 0;
 }
 
-WEFT_DEVICE int weft_dev_all(uint32_t mask, int pred)
+WEFT_DEVICE int weft_dev_all(weft_lane_mask mask, int pred)
 {
     return __all_sync(mask, pred) != 0;
 }
 
 #define WEFT_CUDA_WARP(suffix, type, cuda)                                                         \
-    WEFT_DEVICE uint32_t weft_dev_match_any_##suffix(uint32_t mask, type value)                    \
+    WEFT_DEVICE weft_lane_mask weft_dev_match_any_##suffix(weft_lane_mask mask, type value)        \
     {                                                                                              \
         return __match_any_sync(mask, (cuda)value);                                                \
     }                                                                                              \
-    WEFT_DEVICE uint32_t weft_dev_match_all_##suffix(uint32_t mask, type value)                    \
+    WEFT_DEVICE weft_lane_mask weft_dev_match_all_##suffix(weft_lane_mask mask, type value)        \
     {                                                                                              \
         int same;                                                                                  \
         return __match_all_sync(mask, (cuda)value, &same);                                         \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_##suffix(uint32_t mask, type value, unsigned lane)           \
+    WEFT_DEVICE type weft_dev_shuffle_##suffix(weft_lane_mask mask, type value, unsigned lane)     \
     {                                                                                              \
         return __shfl_sync(mask, (cuda)value, (int)lane);                                          \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_up_##suffix(uint32_t mask, type value, unsigned delta)       \
+    WEFT_DEVICE type weft_dev_shuffle_up_##suffix(weft_lane_mask mask, type value, unsigned delta) \
     {                                                                                              \
         return __shfl_up_sync(mask, (cuda)value, delta);                                           \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_down_##suffix(uint32_t mask, type value, unsigned delta)     \
+    WEFT_DEVICE type weft_dev_shuffle_down_##suffix(weft_lane_mask mask, type value,               \
+                                                    unsigned delta)                                \
     {                                                                                              \
         return __shfl_down_sync(mask, (cuda)value, delta);                                         \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_xor_##suffix(uint32_t mask, type value, unsigned bits)       \
+    WEFT_DEVICE type weft_dev_shuffle_xor_##suffix(weft_lane_mask mask, type value, unsigned bits) \
     {                                                                                              \
         return __shfl_xor_sync(mask, (cuda)value, (int)bits);                                      \
     }
@@ -106,7 +107,7 @@ WEFT_CUDA_WARP(u32, uint32_t, unsigned)
 WEFT_CUDA_WARP(u64, uint64_t, unsigned long long)
 #undef WEFT_CUDA_WARP
 
-WEFT_DEVICE void weft_dev_sync_warp(uint32_t mask)
+WEFT_DEVICE void weft_dev_sync_warp(weft_lane_mask mask)
 {
     __syncwarp(mask);
 }
@@ -371,6 +372,19 @@ WEFT_DEVICE uint64_t weft_dev_clock_cycles(void)
 WEFT_DEVICE void weft_dev_nanosleep(uint32_t ns)
 {
     __nanosleep(ns);
+}
+
+WEFT_DEVICE int weft_dev_lanes_independent(void)
+{
+    return 1;
+}
+
+WEFT_DEVICE void weft_dev_wait_begins(void)
+{
+}
+
+WEFT_DEVICE void weft_dev_wait_ends(void)
+{
 }
 
 /* ---------------------------------------------------------------------- bits, bit patterns */

@@ -49,6 +49,10 @@ struct weft_simt_lane {
     const volatile void *polled; /* address of the last poll */
     uintptr_t low, high;         /* range of addresses polled since the lane last yielded */
     void *state;                 /* weft_simt_set_state() of the thread that launched */
+    unsigned wave;               /* lanes of a warp */
+    /* Lanes of the warp that poll one address without result, if they are not independent; else 0.
+     */
+    const uint64_t *watching;
 };
 
 enum weft_simt_warp_op {
@@ -77,14 +81,17 @@ extern "C" {
 /* Returns the calling lane; constant during the whole activation of a function, hence const. */
 struct weft_simt_lane *weft_simt_self(void) __attribute__((const));
 int weft_simt_in_kernel(void); /* returns 0 when the caller is not a lane of a kernel */
-uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint32_t mask, uint64_t value, unsigned arg);
+uint64_t weft_simt_warp(enum weft_simt_warp_op op, uint64_t mask, uint64_t value, unsigned arg);
 int weft_simt_block(enum weft_simt_block_op op, int pred);
-uint32_t weft_simt_active_mask(void);
+uint64_t weft_simt_active_mask(void);
 void *weft_simt_shared(const void *site, const char *name, size_t bytes);
 void *weft_simt_shared_dynamic(void);
 uint64_t weft_simt_clock_ns(void);
 void weft_simt_nanosleep(uint32_t ns);
 void weft_simt_yield(void);
+void weft_simt_wait_begins(void);
+void weft_simt_wait_ends(void);
+void weft_simt_written(const volatile void *p);
 int weft_simt_vec16_unit(void);
 /* Whether p is on the calling lane's stack or in its block's shared memory. The host could access
  * these here, but cannot on a GPU. */
@@ -102,6 +109,20 @@ void weft_simt_tsan_fence(void);
 #define WEFT_DEV_HOST_IN_TURN 0
 #endif
 
+WEFT_DEVICE unsigned weft_simt_wave(void)
+{
+    return weft_simt_self()->wave;
+}
+
+/* The lane writes: that is progress, whatever it polled. */
+WEFT_DEVICE void weft_simt_progress(const volatile void *p)
+{
+    struct weft_simt_lane *self = weft_simt_self();
+    self->wrote = 1;
+    if (__builtin_expect(*self->watching != 0, 0))
+        weft_simt_written(p);
+}
+
 /* Called before each load or atomic, because a lane might spin on it. A lane that polls one address
  * yields soon. */
 WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
@@ -113,7 +134,7 @@ WEFT_DEVICE void weft_simt_poll(const volatile void *p, int wrote)
     self->budget -= self->polled == p ? 16 : 1;
     self->polled = p;
     if (wrote) {
-        self->wrote = 1; /* counts as progress, whatever the lane polled */
+        weft_simt_progress(p);
     } else {
         self->low = (uintptr_t)p < self->low ? (uintptr_t)p : self->low;
         self->high = (uintptr_t)p > self->high ? (uintptr_t)p : self->high;
@@ -129,8 +150,7 @@ WEFT_DEVICE void weft_simt_writes(const volatile void *p)
 #if WEFT_SIMT_TSAN
     weft_simt_tsan_poll(p, 1);
 #else
-    (void)p;
-    weft_simt_self()->wrote = 1;
+    weft_simt_progress(p);
 #endif
 }
 
@@ -177,48 +197,49 @@ WEFT_DEVICE unsigned weft_dev_lane(void)
 
 /* ------------------------------------------------------------------------------------ warp */
 
-WEFT_DEVICE uint32_t weft_dev_active_mask(void)
+WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
 {
     return weft_simt_active_mask();
 }
 
-WEFT_DEVICE uint32_t weft_dev_ballot(uint32_t mask, int pred)
+WEFT_DEVICE weft_lane_mask weft_dev_ballot(weft_lane_mask mask, int pred)
 {
-    return (uint32_t)weft_simt_warp(WEFT_SIMT_BALLOT, mask, pred != 0, 0);
+    return weft_simt_warp(WEFT_SIMT_BALLOT, mask, pred != 0, 0);
 }
 
-WEFT_DEVICE int weft_dev_any(uint32_t mask, int pred)
+WEFT_DEVICE int weft_dev_any(weft_lane_mask mask, int pred)
 {
     return (int)weft_simt_warp(WEFT_SIMT_ANY, mask, pred != 0, 0);
 }
 
-WEFT_DEVICE int weft_dev_all(uint32_t mask, int pred)
+WEFT_DEVICE int weft_dev_all(weft_lane_mask mask, int pred)
 {
     return (int)weft_simt_warp(WEFT_SIMT_ALL, mask, pred != 0, 0);
 }
 
 #define WEFT_SIMT_WARP(suffix, type)                                                               \
-    WEFT_DEVICE uint32_t weft_dev_match_any_##suffix(uint32_t mask, type value)                    \
+    WEFT_DEVICE weft_lane_mask weft_dev_match_any_##suffix(weft_lane_mask mask, type value)        \
     {                                                                                              \
-        return (uint32_t)weft_simt_warp(WEFT_SIMT_MATCH_ANY, mask, value, 0);                      \
+        return weft_simt_warp(WEFT_SIMT_MATCH_ANY, mask, value, 0);                                \
     }                                                                                              \
-    WEFT_DEVICE uint32_t weft_dev_match_all_##suffix(uint32_t mask, type value)                    \
+    WEFT_DEVICE weft_lane_mask weft_dev_match_all_##suffix(weft_lane_mask mask, type value)        \
     {                                                                                              \
-        return (uint32_t)weft_simt_warp(WEFT_SIMT_MATCH_ALL, mask, value, 0);                      \
+        return weft_simt_warp(WEFT_SIMT_MATCH_ALL, mask, value, 0);                                \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_##suffix(uint32_t mask, type value, unsigned lane)           \
+    WEFT_DEVICE type weft_dev_shuffle_##suffix(weft_lane_mask mask, type value, unsigned lane)     \
     {                                                                                              \
         return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE, mask, value, lane);                         \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_up_##suffix(uint32_t mask, type value, unsigned delta)       \
+    WEFT_DEVICE type weft_dev_shuffle_up_##suffix(weft_lane_mask mask, type value, unsigned delta) \
     {                                                                                              \
         return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_UP, mask, value, delta);                     \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_down_##suffix(uint32_t mask, type value, unsigned delta)     \
+    WEFT_DEVICE type weft_dev_shuffle_down_##suffix(weft_lane_mask mask, type value,               \
+                                                    unsigned delta)                                \
     {                                                                                              \
         return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_DOWN, mask, value, delta);                   \
     }                                                                                              \
-    WEFT_DEVICE type weft_dev_shuffle_xor_##suffix(uint32_t mask, type value, unsigned bits)       \
+    WEFT_DEVICE type weft_dev_shuffle_xor_##suffix(weft_lane_mask mask, type value, unsigned bits) \
     {                                                                                              \
         return (type)weft_simt_warp(WEFT_SIMT_SHUFFLE_XOR, mask, value, bits);                     \
     }
@@ -226,7 +247,7 @@ WEFT_SIMT_WARP(u32, uint32_t)
 WEFT_SIMT_WARP(u64, uint64_t)
 #undef WEFT_SIMT_WARP
 
-WEFT_DEVICE void weft_dev_sync_warp(uint32_t mask)
+WEFT_DEVICE void weft_dev_sync_warp(weft_lane_mask mask)
 {
     weft_simt_warp(WEFT_SIMT_SYNC_WARP, mask, 0, 0);
 }
@@ -386,7 +407,7 @@ WEFT_DEVICE int weft_simt_order(int order)
         (void)scope;                                                                               \
         weft_simt_poll(p, 0);                                                                      \
         if (__atomic_compare_exchange_n(p, &expected, value, 0, weft_simt_order(order), failed))   \
-            weft_simt_self()->wrote = 1;                                                           \
+            weft_simt_progress(p);                                                                 \
         WEFT_SIMT_LOADED(p);                                                                       \
         return expected;                                                                           \
     }
@@ -478,6 +499,21 @@ WEFT_DEVICE uint64_t weft_dev_clock_cycles(void)
 WEFT_DEVICE void weft_dev_nanosleep(uint32_t ns)
 {
     weft_simt_nanosleep(ns);
+}
+
+WEFT_DEVICE int weft_dev_lanes_independent(void)
+{
+    return weft_simt_wave() == 32;
+}
+
+WEFT_DEVICE void weft_dev_wait_begins(void)
+{
+    weft_simt_wait_begins();
+}
+
+WEFT_DEVICE void weft_dev_wait_ends(void)
+{
+    weft_simt_wait_ends();
 }
 
 /* ---------------------------------------------------------------------- bits, bit patterns */

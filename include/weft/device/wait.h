@@ -134,7 +134,8 @@ WEFT_DEVICE void weft_dev_patience_begin(struct weft_dev_patience *p, struct wef
 WEFT_DEVICE int weft_dev_patience_step(struct weft_dev_patience *p, struct weft_dev_awaited what,
                                        uint32_t *polls, uint64_t seen)
 {
-    ++*polls;
+    if (++*polls == 1 && WEFT_TARGET_SIMT)
+        weft_dev_wait_begins();
     if (WEFT_DEV_LIKELY(*polls < WEFT_DEV_EAGER_POLLS || *polls % WEFT_DEV_POLLS_PER_LOOK))
         return WEFT_OK;
     if (*polls == WEFT_DEV_EAGER_POLLS)
@@ -157,6 +158,8 @@ WEFT_DEVICE void weft_dev_patience_end(const struct weft_dev_patience *p, uint32
 {
     if (!WEFT_DEV_LIKELY(polls < WEFT_DEV_EAGER_POLLS))
         weft_dev_patience_close(p);
+    if (polls && WEFT_TARGET_SIMT)
+        weft_dev_wait_ends();
 }
 
 /* -------------------------------------------------------------------------------- comparison */

@@ -14,8 +14,9 @@
  * sets of their own, since payload of lines lies where packets have flags. Flags of lines have 64
  * bits and never repeat, so nothing has to be cleared.
  *
- * A warp's four lines make a piece of 30 units of 16 bytes. Each lane has one unit, except the
- * lanes with a flag, two of which share one. */
+ * The four lines of 32 lanes make a piece of 30 units of 16 bytes. Each lane has one unit, except
+ * the lanes with a flag, two of which share one. These 32 lanes are a warp, or half of a warp of
+ * 64; "warp" means them here. */
 #ifndef WEFT_GPU_COLL_LINES_H
 #define WEFT_GPU_COLL_LINES_H
 
@@ -23,7 +24,7 @@
 #include "gpu/coll/round.h"
 
 enum {
-    LANES = 32,                           /* of a warp */
+    LANES = 32,                           /* that send a piece */
     LINE_LANES = 8,                       /* lanes that store one line */
     LINE_PAYLOAD = 16 * (LINE_LANES - 1), /* payload bytes of the lanes without the flag */
     HALVES_AT = 4 * LINE_PAYLOAD, /* offset in a piece of the payload of the lanes with a flag */
@@ -31,21 +32,25 @@ enum {
 
 /* The lanes that a thread acts for: itself, or all lanes when it is the only thread of its
  * block. */
-#if WEFT_TARGET_CUDA
-#define FOR_LANES(lane) for (unsigned lane = weft_dev_lane(), once_ = 1; once_; once_ = 0)
+#if WEFT_TARGET_GPU
 #define ALONE           0
+#define FOR_LANES(lane) for (unsigned lane = PIECE_LANE, once_ = 1; once_; once_ = 0)
 #else
 #define ALONE (weft_dev_block_dim_x() == 1)
 #define FOR_LANES(lane)                                                                            \
-    for (unsigned lane = ALONE ? 0 : weft_dev_lane(), end_ = ALONE ? LANES : lane + 1;             \
-         lane < end_; lane++)
+    for (unsigned lane = ALONE ? 0 : PIECE_LANE, end_ = ALONE ? LANES : lane + 1; lane < end_;     \
+         lane++)
 #endif
 
-#define ALL_LANES 0xffffffffu
+/* The lanes that send a piece with the caller, and its index among them. */
+#define PIECE_LANES weft_dev_lanes_half()
+#define PIECE_LANE  (WEFT_TARGET_CUDA ? weft_dev_lane() : weft_dev_lane() % LANES)
+/* The lane with the flag of a lane's line. */
+#define FLAG_LANE(lane) ((WEFT_TARGET_CUDA ? (lane) : weft_dev_lane()) | (LINE_LANES - 1))
 
 WEFT_DEVICE int warp_any(int value)
 {
-    return ALONE ? value : weft_dev_any(ALL_LANES, value);
+    return ALONE ? value : weft_dev_any(PIECE_LANES, value);
 }
 
 WEFT_DEVICE int has_flag(unsigned lane)
@@ -116,9 +121,9 @@ WEFT_DEVICE void lane_store(char *slot, uint64_t piece, unsigned lane, struct we
                             uint64_t number, int sent)
 {
     char *to = slot + COLL_PIECE_WIRE * piece + 16 * lane;
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     v.hi = has_flag(lane) ? number : v.hi;
-    weft_dev_sync_warp(ALL_LANES); /* all lanes then store with one instruction */
+    weft_dev_sync_warp(PIECE_LANES); /* all lanes then store with one instruction */
     if (sent)
         weft_dev_store_vec16_relaxed(to, v);
 #else
@@ -127,7 +132,7 @@ WEFT_DEVICE void lane_store(char *slot, uint64_t piece, unsigned lane, struct we
     else if (sent)
         weft_dev_store_u64((uint64_t *)(void *)to, v.lo, RELAXED, SYSTEM);
     if (!ALONE)
-        weft_dev_sync_warp(ALL_LANES);
+        weft_dev_sync_warp(PIECE_LANES);
     if (sent && has_flag(lane)) /* release: pairs with the acquire in lane_await() */
         weft_dev_store_u64((uint64_t *)(void *)(to + 8), number, RELEASE, SYSTEM);
 #endif
@@ -138,7 +143,7 @@ WEFT_DEVICE struct weft_dev_vec16 lane_peek(const char *slot, uint64_t piece, un
                                             int sent)
 {
     struct weft_dev_vec16 v = {0, 0};
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     if (sent)
         v = weft_dev_load_vec16_relaxed(slot + COLL_PIECE_WIRE * piece + 16 * lane);
 #else
@@ -155,15 +160,15 @@ WEFT_DEVICE struct weft_dev_vec16 lane_await(struct round *r, struct weft_dev_ve
 {
     const char *at = slot + COLL_PIECE_WIRE * piece + 16 * lane;
     struct wait_progress progress = {0, 0, 0};
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     for (;;) {
-        uint64_t seen = weft_dev_shuffle_u64(ALL_LANES, v.hi, lane | (LINE_LANES - 1));
+        uint64_t seen = weft_dev_shuffle_u64(PIECE_LANES, v.hi, FLAG_LANE(lane));
         int late = sent && seen != r->number && !r->failed;
-        if (!weft_dev_any(ALL_LANES, late))
+        if (!weft_dev_any(PIECE_LANES, late))
             break;
         if (late && has_flag(lane))
             check_wait(r, &progress, member, at, r->number, seen);
-        r->failed = weft_dev_any(ALL_LANES, r->failed);
+        r->failed = weft_dev_any(PIECE_LANES, r->failed);
         if (sent)
             v = weft_dev_load_vec16_relaxed(at);
     }

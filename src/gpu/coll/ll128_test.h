@@ -11,7 +11,7 @@
 #include "gpu/coll/ll128.h"
 
 enum {
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     PROOF_LINES = 16384, /* lines that a warp stores at least, divided by the number of blocks */
     PROOF_FEWEST = 2048, /* but a warp stores at least this number */
     PROOF_LEAST = 64,    /* changes that a lane has to see */
@@ -24,10 +24,15 @@ enum {
     PROOF_LOAD = 64,   /* stores to LL slots that a lane makes at least */
     PROOF_STRIDE = 16, /* stores between two checks whether enough lines have been seen */
 };
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
 #define PROOF_LIMIT_NS 1000000000ull
 #else
 #define PROOF_LIMIT_NS 20000000000ull /* a thread may be descheduled for long */
+#endif
+#if WEFT_TARGET_HIP /* the 16 bytes of a lane are two stores */
+#define PROOF_BEST COLL_PROOF_TORN
+#else
+#define PROOF_BEST COLL_PROOF_GOOD
 #endif
 #define PROOF_BIT ((uint64_t)1 << 63) /* never set in round numbers */
 
@@ -68,10 +73,10 @@ WEFT_DEVICE uint64_t proof_enough(const struct round *r)
 WEFT_DEVICE int proof_must_continue(const struct round *r, int member, uint64_t k, uint64_t least,
                                     struct limit *limit)
 {
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     if (k >= least && k % PROOF_STRIDE == 0) {
         const uint64_t *enough = &r->own->emptied[member][r->block];
-        return weft_dev_all(ALL_LANES,
+        return weft_dev_all(PIECE_LANES,
                             weft_dev_load_u64(enough, RELAXED, SYSTEM) < proof_enough(r) &&
                                 !limit_passed(limit));
     }
@@ -121,9 +126,9 @@ WEFT_DEVICE uint64_t proof_load_line(const char *slot, uint64_t piece, unsigned 
                                      struct weft_dev_vec16 *v)
 {
     const char *at = slot + COLL_PIECE_WIRE * piece + 16 * lane;
-#if WEFT_TARGET_CUDA
+#if WEFT_TARGET_GPU
     *v = weft_dev_load_vec16_relaxed(at);
-    return weft_dev_shuffle_u64(ALL_LANES, v->hi, lane | (LINE_LANES - 1));
+    return weft_dev_shuffle_u64(PIECE_LANES, v->hi, FLAG_LANE(lane));
 #else
     const char *line = at - lane % LINE_LANES * 16;
     const uint64_t *flag = (const uint64_t *)(const void *)(line + 16 * LINE_LANES - 8);
@@ -152,7 +157,7 @@ WEFT_DEVICE enum coll_proof proof_check_lines(const struct round *r, int member,
             last = number;
         }
         over = (last - base >= proof_lines() && seen >= PROOF_LEAST) || limit_passed(&limit);
-    } while (ALONE ? !over : !weft_dev_all(ALL_LANES, over));
+    } while (ALONE ? !over : !weft_dev_all(PIECE_LANES, over));
     return torn ? COLL_PROOF_TORN : seen < PROOF_LEAST ? COLL_PROOF_FEW : COLL_PROOF_GOOD;
 }
 
@@ -197,7 +202,7 @@ WEFT_DEVICE void proof_test_pair(struct round *r, int i, uint64_t *finished)
             if (found != COLL_PROOF_GOOD)
                 proof_record_result(r, found, from);
         }
-    if (warp < loaders && weft_dev_lane() == 0 &&
+    if (warp < loaders && PIECE_LANE == 0 &&
         weft_dev_atomic_add_u64(finished, 1, RELAXED, WEFT_SCOPE_GPU) % loaders == loaders - 1)
         weft_dev_store_u64(&member_area(c, from)->emptied[c->me][r->block], proof_enough(r),
                            RELAXED, SYSTEM);
@@ -222,7 +227,7 @@ KERNEL_OF_512 weft_coll_prove_lines(struct coll_call call)
     for (int i = 0; i < c->members - 1 && !r.failed; i++)
         proof_test_pair(&r, i, finished);
     if (weft_dev_thread_x() == 0)
-        proof_record_result(&r, r.failed ? COLL_PROOF_CUT : COLL_PROOF_GOOD, c->me);
+        proof_record_result(&r, r.failed ? COLL_PROOF_CUT : PROOF_BEST, c->me);
 }
 
 #endif
