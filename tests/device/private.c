@@ -73,7 +73,7 @@ WEFT_KERNEL(from_shared, (char *, there), (const char *, source), (unsigned char
     for (unsigned i = me; i < SHARED; i += n)
         shared[i] = GUARD;
     weft_dev_sync_block();
-    if (weft_dev_warp() == 1)
+    if (weft_dev_warp() == n / WEFT_WARP_LANES - 1)
         weft_warp_get(dynamic + 7, source + 2, 61, pe);
     weft_block_get(shared + 1, source + 5, 90, pe);
     weft_block_quiet();

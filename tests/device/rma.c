@@ -24,7 +24,7 @@ WEFT_KERNEL(transfer, (int, scope), (int, call), (char *, dst), (const char *, s
     if (scope == WEFT_DEV_BLOCK) {
         CALL_IN(block);
     } else if (scope == WEFT_DEV_WARP) {
-        if (weft_dev_warp() == 1) {
+        if (weft_dev_warp() == weft_dev_block_threads() / WEFT_WARP_LANES - 1) {
             CALL_IN(warp);
         }
     } else if (weft_dev_thread_rank() == 5) {

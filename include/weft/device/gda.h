@@ -84,19 +84,14 @@ WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct w
         weft_dev_gda_p_late(q, r, at, turns);
 }
 
-/* p: each run of adjacent values is one inline write; the runs toward one PE are one span. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
+/* For the lanes `together`. Each run of adjacent values is one inline write; the runs toward one PE
+ * are one span. */
+WEFT_DEVICE void weft_dev_gda_p_together(struct weft_dev_gda_queue *q, struct weft_dev_request *r,
+                                         weft_lane_mask together)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
-    uint32_t together = weft_dev_active_mask();
-    uint64_t whole = r->bytes;
-    if (!(together & (together - 1))) {
-        weft_dev_gda_p_one(q, r, weft_dev_gda_there(q, r->symmetric, r->pe, &whole), r->value,
-                           (uint32_t)r->bytes);
-        return;
-    }
     struct weft_dev_gda_group g;
     struct weft_dev_run run;
+    uint64_t whole;
     uint32_t bytes;
     int begun = 1;
     weft_dev_run_find(&run, together, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
@@ -104,7 +99,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
     whole = bytes;
     g.at = 0;
     if (run.leads) {
-        uint32_t mask = weft_dev_active_mask();
+        weft_lane_mask mask = weft_dev_active_mask();
         mask = weft_dev_match_any_u64(mask, (uintptr_t)q);
         begun = weft_dev_gda_begin_group(&g, mask, q, r, weft_dev_gda_inline_blocks(bytes));
         if (begun)
@@ -119,6 +114,22 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
     if (run.leads && begun)
         weft_dev_gda_give_group(&g);
     weft_dev_sync_warp(together); /* the lanes stay converged */
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    weft_lane_mask together = weft_dev_active_mask(), group = together;
+    uint64_t whole = r->bytes;
+    if (!(together & (together - 1))) {
+        weft_dev_gda_p_one(q, r, weft_dev_gda_there(q, r->symmetric, r->pe, &whole), r->value,
+                           (uint32_t)r->bytes);
+        return;
+    }
+    if (!weft_dev_lanes_independent())
+        group = weft_dev_match_any_u64(together, (uintptr_t)q);
+    WEFT_DEV_IN_TURN(together, group)
+    weft_dev_gda_p_together(q, r, group);
 }
 
 #if WEFT_TARGET_SIMT
@@ -182,9 +193,11 @@ WEFT_DEVICE int weft_dev_gda_take_result(struct weft_dev_gda_queue *q, uint64_t 
         if (weft_dev_patience_step(
                 &patience, weft_dev_awaited_of(r->operation, r->pe, -1, q->busy, WEFT_EQ, 0),
                 &polls, 1)) {
+            weft_dev_patience_end(&patience, polls);
             weft_dev_fail(WEFT_ERR_TIMEOUT);
             return 0;
         }
+    weft_dev_patience_end(&patience, polls);
     weft_dev_gda_result_take(q, index);
     return 1;
 }
@@ -207,19 +220,17 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
                << 16;
 }
 
-/* g and atomics. Lanes whose requests use one queue issue them as one span and wait together. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
+/* For the lanes `mask`, which use one queue: they issue their requests as one span, and wait
+ * together. */
+WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
+                                                 struct weft_dev_request *r,
+                                                 struct weft_dev_gda_place at, weft_lane_mask mask)
 {
     int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
-    uint64_t value = 0, whole = r->bytes;
-    struct weft_dev_gda_place at = weft_dev_gda_spot(r->symmetric, r->pe, &whole);
-    struct weft_dev_gda_queue *q =
-        atomic ? weft_dev_gda_word_queue(at.address, r->pe) : weft_dev_gda_own_queue(r->pe);
+    uint64_t value = 0;
     uint32_t blocks =
         atomic ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes) : 1;
-    uint32_t mask = weft_dev_active_mask();
     struct weft_dev_gda_group g;
-    mask = weft_dev_match_any_u64(mask, (uintptr_t)q | (uint64_t)fetches);
     if (!weft_dev_gda_begin_group(&g, mask, q, r, blocks))
         return 0;
     uint32_t flags = g.ends ? WEFT_DEV_GDA_SIGNALED : 0;
@@ -242,6 +253,21 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
     if (there)
         value = weft_dev_gda_result_value(q, g.at, (unsigned)r->bytes, atomic);
     weft_dev_gda_result_read(q, g.at);
+    return value;
+}
+
+/* g and atomics. A span has at most 32 requests, so that the smallest ring has space for it. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
+{
+    int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
+    uint64_t value = 0, whole = r->bytes;
+    struct weft_dev_gda_place at = weft_dev_gda_spot(r->symmetric, r->pe, &whole);
+    struct weft_dev_gda_queue *q =
+        atomic ? weft_dev_gda_word_queue(at.address, r->pe) : weft_dev_gda_own_queue(r->pe);
+    weft_lane_mask mask = weft_dev_active_mask(), all = mask;
+    mask = weft_dev_match_any_u64(mask, (uintptr_t)q | (uint64_t)fetches) & weft_dev_lanes_half();
+    WEFT_DEV_IN_TURN(all, mask)
+    value = weft_dev_gda_fetch_together(q, r, at, mask);
     return value;
 }
 
@@ -715,26 +741,61 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
     if (!quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys)
         return;
-    uint32_t mask = weft_dev_active_mask();
+    weft_lane_mask mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);
-    if (weft_dev_lane() == weft_dev_find_first_u32(mask) - 1)
+    if (weft_dev_lane() == weft_dev_lanes_first(mask))
         weft_dev_gda_complete(&r);
     weft_dev_sync_warp(mask);
     if (quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
+/* A request that a lane makes without the other lanes of its warp. */
+WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
+{
+    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r))
+        return;
+    switch (r->operation) {
+    case WEFT_DEV_OP_GET:
+        weft_dev_gda_get(r);
+        return;
+    case WEFT_DEV_OP_IPUT:
+    case WEFT_DEV_OP_IGET:
+        weft_dev_gda_strided(r);
+        return;
+    case WEFT_DEV_OP_SIGNAL:
+        weft_dev_gda_signal_word(r, r->symmetric, r->what == WEFT_SIGNAL_ADD);
+        return;
+    case WEFT_DEV_OP_PUT_SIGNAL:
+        weft_dev_gda_put_signal(r);
+        return;
+    case WEFT_DEV_OP_PUT_PACKET:
+        weft_dev_gda_packet(r);
+        return;
+    case WEFT_DEV_OP_FLAG:
+        /* The flag of the previous synchronisation must not arrive after this one: all flags use
+         * one queue. */
+        weft_dev_gda_order(0);
+        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
+                            weft_dev_gda_word_spot(r->symmetric, r->pe), 0,
+                            weft_dev_state.gda->ordered);
+        return;
+    default:
+        return;
+    }
+}
+
 /* Called by one thread for its scope. The fence before the doorbell makes its earlier stores to
- * memory of this PE visible to the NIC. */
+ * memory of this PE visible to the NIC. Lanes that are not independent issue one after the other,
+ * unless they do so together: see WEFT_DEV_IN_TURN. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
     uint64_t end;
+    int issued = 0;
     if (r->operation == WEFT_DEV_OP_P) { /* before a jump through a table */
         weft_dev_gda_p(r);
         return 0;
     }
-    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r))
-        return 0;
     switch (r->operation) {
     case WEFT_DEV_OP_ATOMIC:
         if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
@@ -743,34 +804,14 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
     case WEFT_DEV_OP_G:
         return weft_dev_gda_fetch(r);
     case WEFT_DEV_OP_PUT:
-        if (weft_dev_gda_put(weft_dev_gda_own_queue(r->pe), r, &end) && !r->nbi && end)
+        WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
+        issued = weft_dev_gda_put(weft_dev_gda_own_queue(r->pe), r, &end);
+        if (issued && !r->nbi && end)
             weft_dev_gda_await(weft_dev_gda_own_queue(r->pe), r, end);
         return 0;
-    case WEFT_DEV_OP_GET:
-        weft_dev_gda_get(r);
-        return 0;
-    case WEFT_DEV_OP_IPUT:
-    case WEFT_DEV_OP_IGET:
-        weft_dev_gda_strided(r);
-        return 0;
-    case WEFT_DEV_OP_SIGNAL:
-        weft_dev_gda_signal_word(r, r->symmetric, r->what == WEFT_SIGNAL_ADD);
-        return 0;
-    case WEFT_DEV_OP_PUT_SIGNAL:
-        weft_dev_gda_put_signal(r);
-        return 0;
-    case WEFT_DEV_OP_PUT_PACKET:
-        weft_dev_gda_packet(r);
-        return 0;
-    case WEFT_DEV_OP_FLAG:
-        /* The flag of the previous synchronisation must not arrive after this one: all flags use
-         * one queue. */
-        weft_dev_gda_order(0);
-        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
-                            weft_dev_gda_word_spot(r->symmetric, r->pe), 0,
-                            weft_dev_state.gda->ordered);
-        return 0;
     default:
+        WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
+        weft_dev_gda_request_alone(r);
         return 0;
     }
 }

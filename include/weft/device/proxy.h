@@ -148,8 +148,11 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
     if (what == WEFT_DEV_RING_COUNT &&
         WEFT_DEV_LIKELY(weft_dev_ring_look(w, NULL, WEFT_DEV_RING_TURN) >= target))
         return 1;
-    if (WEFT_DEV_LIKELY(weft_dev_ring_poll_for(w, what)))
+    weft_dev_wait_begins();
+    if (WEFT_DEV_LIKELY(weft_dev_ring_poll_for(w, what))) {
+        weft_dev_wait_ends();
         return 1;
+    }
     weft_dev_patience_begin(
         p, weft_dev_awaited_of(r->operation, r->pe, -1, w->at, WEFT_GE, w->target));
     w->polls = 0;
@@ -159,10 +162,12 @@ WEFT_DEVICE int weft_dev_ring_await(struct weft_dev_ring_wait *w, const struct w
             w->polls = 1u << 30;
         if (weft_dev_patience_slow(p, w->polls, w->seen)) {
             weft_dev_fail(WEFT_ERR_TIMEOUT);
+            weft_dev_wait_ends();
             return 0;
         }
     } while (!weft_dev_ring_poll_for(w, what));
     weft_dev_patience_close(p);
+    weft_dev_wait_ends();
     return 1;
 }
 
@@ -377,51 +382,67 @@ WEFT_DEVICE_NOINLINE void weft_dev_ring_bounce(struct weft_dev_request *r,
 
 /* ----------------------------------------------------------------------------- as a transport */
 
-/* Called by one thread for its scope. Gives the operation to the host, and waits for the fetched
- * value, or until the operation is executed, or not at all, depending on the operation. Of several
- * lanes' single values for the same address it sends one: their order is not defined. */
-WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
+/* Waits for the value of a ticket, and gives its slot back. Returns 0 when the wait times out. */
+WEFT_DEVICE uint64_t weft_dev_ring_fetched(struct weft_dev_ring_wait *w,
+                                           const struct weft_dev_request *r, uint64_t ticket)
 {
     const struct weft_dev_ring *ring = &weft_dev_state.ring;
-    struct weft_dev_ring_wait w;
-    struct weft_dev_run run;
-    uint64_t ticket = 0;
-    uint32_t flags = 0;
-    r->queue = weft_dev_state.peers[r->pe].ring;
-    run.leads = 1;
-    if (r->operation == WEFT_DEV_OP_P) {
-        weft_dev_run_find(&run, weft_dev_active_mask(), (uintptr_t)r->symmetric, (unsigned)r->bytes,
-                          r->pe);
-        if (run.values > 1)
-            flags = WEFT_DEV_RING_BOUNCED;
-        else if (!run.leads)
-            return 0;
-    } else if (r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi))
-        flags = WEFT_DEV_RING_FETCHES;
-    else if (r->local && !r->nbi)
-        flags = WEFT_DEV_RING_WAITED;
-    if (run.leads)
-        ticket = weft_dev_ring_give(r, flags);
-    if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
-        !weft_dev_ring_give_late(&w, r, flags, &ticket))
-        ticket = ~(uint64_t)0;
-    if (flags & WEFT_DEV_RING_BOUNCED)
-        weft_dev_ring_bounce(r, &run, ticket);
-    if (!(flags & (WEFT_DEV_RING_WAITED | WEFT_DEV_RING_FETCHES)) || ticket == ~(uint64_t)0)
-        return 0;
-    if (flags & WEFT_DEV_RING_WAITED) {
-        weft_dev_ring_await(&w, r, weft_dev_ring_released(r->queue), ticket + 1,
-                            WEFT_DEV_RING_COUNT);
-        return 0;
-    }
-    if (!weft_dev_ring_await(&w, r, ring->results + 2 * (ticket & (ring->slots - 1)),
+    if (!weft_dev_ring_await(w, r, ring->results + 2 * (ticket & (ring->slots - 1)),
                              (uint64_t)weft_dev_ring_number(ticket, ring->slot_bits) << 32,
                              WEFT_DEV_RING_RESULT))
         return 0;
     /* The thread adds 1 only when the value has arrived: see weft_dev_ring_reads(). */
-    weft_dev_atomic_add_u64(ring->reading + (w.at - ring->results) / 2, 1, WEFT_ORDER_RELAXED,
+    weft_dev_atomic_add_u64(ring->reading + (w->at - ring->results) / 2, 1, WEFT_ORDER_RELAXED,
                             WEFT_SCOPE_GPU);
-    return w.value;
+    return w->value;
+}
+
+/* Called by one thread for its scope. Gives the operation to the host, and waits for the fetched
+ * value, or until the operation is executed, or not at all, depending on the operation. Of several
+ * lanes' single values for the same address it sends one: their order is not defined. Lanes that
+ * are not independent write their requests in turn, and read a fetched value before the next lane's
+ * request may need its slot. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
+{
+    struct weft_dev_ring_wait w;
+    struct weft_dev_run run;
+    uint64_t ticket = 0, value = 0;
+    uint32_t flags = 0;
+    r->queue = weft_dev_state.peers[r->pe].ring;
+    run.leads = 1;
+    weft_lane_mask lanes = 0; /* those that issue in turn */
+    if (r->operation == WEFT_DEV_OP_P) {
+        weft_lane_mask together = weft_dev_active_mask();
+        weft_dev_run_find(&run, together, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
+        if (!weft_dev_lanes_independent())
+            lanes = weft_dev_ballot(together, run.leads || run.values > 1);
+        if (run.values > 1)
+            flags = WEFT_DEV_RING_BOUNCED;
+        else if (!run.leads)
+            return 0;
+    } else {
+        lanes = weft_dev_turns_lanes();
+        if (r->operation == WEFT_DEV_OP_G || (r->operation == WEFT_DEV_OP_ATOMIC && !r->nbi))
+            flags = WEFT_DEV_RING_FETCHES;
+        else if (r->local && !r->nbi)
+            flags = WEFT_DEV_RING_WAITED;
+    }
+    WEFT_DEV_IN_TURN(lanes, flags & WEFT_DEV_RING_BOUNCED ? run.mask : weft_dev_lanes_own())
+    {
+        if (run.leads)
+            ticket = weft_dev_ring_give(r, flags);
+        if (!WEFT_DEV_LIKELY(!(ticket & WEFT_DEV_RING_UNWRITTEN)) &&
+            !weft_dev_ring_give_late(&w, r, flags, &ticket))
+            ticket = ~(uint64_t)0;
+        if (flags & WEFT_DEV_RING_BOUNCED)
+            weft_dev_ring_bounce(r, &run, ticket);
+        if (flags & WEFT_DEV_RING_FETCHES && ticket != ~(uint64_t)0)
+            value = weft_dev_ring_fetched(&w, r, ticket);
+    }
+    if (flags & WEFT_DEV_RING_WAITED && ticket != ~(uint64_t)0)
+        weft_dev_ring_await(&w, r, weft_dev_ring_released(r->queue), ticket + 1,
+                            WEFT_DEV_RING_COUNT);
+    return value;
 }
 
 /* Writes a fence or quiet into ring r->queue. One directly after another of its kind has no effect
@@ -449,12 +470,11 @@ WEFT_DEVICE void weft_dev_ring_order(struct weft_dev_ring_wait *w, struct weft_d
 
 /* Writes to all rings before it waits for any. The fence of a quiet orders earlier operations
  * before those after the acquiring loads of the counts; it is in flight while the host works. */
-WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+WEFT_DEVICE void weft_dev_ring_order_all(int operation)
 {
     struct weft_dev_ring_wait w;
     uint64_t given[WEFT_DEV_RINGS_MOST];
-    struct weft_dev_request r =
-        weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    struct weft_dev_request r = weft_dev_request_of(operation, NULL, 0, -1);
     const unsigned rings = weft_dev_state.ring.rings;
     WEFT_NO_UNROLL
     for (r.queue = 0; r.queue < rings; r.queue++) {
@@ -469,6 +489,21 @@ WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
         if (given[r.queue] >= weft_dev_state.ring.step)
             weft_dev_ring_await(&w, &r, weft_dev_ring_released(r.queue) + WEFT_DEV_RING_COMPLETED,
                                 given[r.queue], WEFT_DEV_RING_COUNT);
+}
+
+/* Of lanes that are not independent one orders for those that call together. */
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_order(int quiet)
+{
+    weft_lane_mask lanes = weft_dev_turns_lanes();
+    if (lanes)
+        weft_dev_sync_warp(lanes);
+    if (!lanes || weft_dev_lane() == weft_dev_lanes_first(lanes))
+        weft_dev_ring_order_all(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE);
+    if (lanes) {
+        weft_dev_sync_warp(lanes);
+        if (quiet) /* each lane's own: the sync does not order beyond the block */
+            weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
+    }
 }
 
 #endif
