@@ -14,6 +14,7 @@
 #   WEFT_CLANG_FLAGS       further options for clang
 #   WEFT_PTX_ISA           version of the PTX that clang writes, times 10: 64 for drivers from 460 on;
 #                          83 (drivers from 545 on) makes packets of 16 bytes
+#   WEFT_HIP_ARCHITECTURES AMD GPUs for which clang compiles too, of gfx90a and gfx942; empty: none
 #   WEFT_NVCC              nvcc; empty or OFF: none
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
 #   WEFT_NVCC_FLAGS        further options for nvcc; for one target: its property WEFT_NVCC_OPTIONS
@@ -57,6 +58,38 @@ set(WEFT_CLANG_FLAGS "" CACHE STRING "further clang options for kernels")
 set(WEFT_PTX_ISA 64 CACHE STRING "version of the PTX that clang writes for programs, times 10")
 set(_weft_clang_flags -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -S -O3
     -std=c++17 -ffreestanding -fdeclspec -ffp-contract=fast -Wno-unknown-cuda-version)
+
+# AMD GPUs: clang with LLVM's back end for them links code objects with lld. WEFT_HIP_NOTE says why
+# it cannot.
+set(WEFT_HIP_ARCHITECTURES "" CACHE STRING "AMD GPUs for which kernels are compiled: gfx90a, gfx942")
+set(_weft_hip_flags -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O3 -std=c++17
+    -ffreestanding -fdeclspec -ffp-contract=fast-honor-pragmas)
+set(_weft_hip_known gfx90a gfx942)
+function(_weft_find_hip)
+  if(NOT WEFT_CLANG)
+    set(WEFT_HIP_NOTE "there is no clang: ${WEFT_CLANG_NOTE}" PARENT_SCOPE)
+    return()
+  endif()
+  execute_process(COMMAND ${WEFT_CLANG} --print-targets OUTPUT_VARIABLE targets ERROR_QUIET)
+  execute_process(COMMAND ${WEFT_CLANG} -print-prog-name=lld OUTPUT_VARIABLE lld ERROR_QUIET
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT targets MATCHES "amdgcn")
+    set(WEFT_HIP_NOTE "${WEFT_CLANG} has no back end amdgcn" PARENT_SCOPE)
+  elseif(NOT IS_ABSOLUTE "${lld}" OR NOT EXISTS "${lld}")
+    set(WEFT_HIP_NOTE "${WEFT_CLANG} finds no lld (Debian 12: package lld-19, Ubuntu 24.04: lld-18)" PARENT_SCOPE)
+  endif()
+endfunction()
+_weft_find_hip()
+foreach(arch ${WEFT_HIP_ARCHITECTURES})
+  if(NOT arch IN_LIST _weft_hip_known)
+    message(FATAL_ERROR "WEFT_HIP_ARCHITECTURES names ${arch}, which is not gfx90a or gfx942: Weft's "
+                        "device code for AMD GPUs is compiled for these two; name one of them")
+  endif()
+endforeach()
+if(WEFT_HIP_ARCHITECTURES AND WEFT_HIP_NOTE)
+  message(FATAL_ERROR "WEFT_HIP_ARCHITECTURES is ${WEFT_HIP_ARCHITECTURES}, but ${WEFT_HIP_NOTE}")
+endif()
+
 find_program(WEFT_LZ4 lz4 DOC "packs kernels; without it they are embedded as they are")
 set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/weft_image.sh)
 
@@ -110,10 +143,23 @@ function(_weft_clang_object target file)
             -DWEFT_PTX_ISA=${WEFT_PTX_ISA} ${WEFT_CLANG_FLAGS} -MD -MF ${ptx}.d -MT ${ptx}
             "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
             "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${ptx})
-  add_custom_command(OUTPUT ${image} DEPENDS ${ptx} ${_weft_image_script} VERBATIM COMMENT ""
-    COMMAND sh ${_weft_image_script} ${file} ${ptx} ${image} ${WEFT_LZ4})
+  set(codes)
+  set(objects)
+  foreach(arch ${WEFT_HIP_ARCHITECTURES})
+    set(code ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}.${arch})
+    add_custom_command(OUTPUT ${code} DEPENDS ${source} DEPFILE ${code}.d VERBATIM
+      COMMAND_EXPAND_LISTS COMMENT "Code of ${file} for ${arch}"
+      COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_hip_flags} --offload-arch=${arch}
+              ${WEFT_CLANG_FLAGS} -MD -MF ${code}.d -MT ${code}
+              "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+              "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${code})
+    list(APPEND codes ${arch}=${code})
+    list(APPEND objects ${code})
+  endforeach()
+  add_custom_command(OUTPUT ${image} DEPENDS ${ptx} ${objects} ${_weft_image_script} VERBATIM COMMENT ""
+    COMMAND sh ${_weft_image_script} ${file} ${ptx} ${image} "${WEFT_LZ4}" ${codes})
   target_sources(${target} PRIVATE ${image})
-  set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS ${ptx})
+  set_source_files_properties(${image} PROPERTIES OBJECT_DEPENDS "${ptx};${objects}")
 endfunction()
 
 function(weft_kernels target)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # PTX of the library's kernels and of the software adapter's, made by clang, or by nvcc where there is
-# no clang that can.
+# no clang that can; and code objects of the library's kernels for AMD GPUs.
 # PTX ISA 6.4 and sm_70: nothing here needs what came later.
 option(WEFT_GPU_KERNELS "compile the library's kernels for GPUs" ON)
 set(weft_ptx_compiler ${WEFT_KERNEL_COMPILER})
@@ -33,4 +33,25 @@ function(weft_ptx output source)
     COMMAND sed -i -e "/^[[:space:]]*\\/\\//d" -e "/\\.pragma \"used_bytes_mask/d"
             -e "s/^\\.version .*/.version 6.4/" -e "s/^\\.target .*/.target sm_70/" ${output}
     COMMENT "PTX of ${shown} (${weft_ptx_compiler})")
+endfunction()
+
+# The architectures of the code objects, empty where none can be made.
+option(WEFT_HIP_KERNELS "compile the library's kernels for AMD GPUs (gfx90a, gfx942) where clang and lld can" ON)
+set(weft_hip_architectures)
+if(weft_ptx_compiler STREQUAL "clang" AND WEFT_HIP_KERNELS AND NOT WEFT_HIP_NOTE)
+  set(weft_hip_architectures ${_weft_hip_known})
+elseif(weft_ptx_compiler STREQUAL "none" OR NOT WEFT_HIP_KERNELS)
+  set(WEFT_HIP_NOTE "WEFT_HIP_KERNELS or WEFT_GPU_KERNELS is off")
+elseif(NOT WEFT_HIP_NOTE)
+  set(WEFT_HIP_NOTE "clang is not the compiler of the kernels")
+endif()
+
+# weft_hip(OUTPUT SOURCE ARCH): makes OUTPUT, a code object.
+function(weft_hip output source arch)
+  file(RELATIVE_PATH shown ${PROJECT_SOURCE_DIR} ${source})
+  add_custom_command(OUTPUT ${output} DEPENDS ${source} DEPFILE ${output}.d VERBATIM
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_hip_flags} --offload-arch=${arch}
+            -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src -MD -MF ${output}.d -MT ${output}
+            ${source} -o ${output}
+    COMMENT "Code of ${shown} for ${arch}")
 endfunction()

@@ -1,21 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# weft_image.sh SOURCE PTX IMAGE [LZ4]: writes IMAGE, the C file that makes the PTX of a source a part
-# of a program (<weft/device/image.h>); packed, if the program lz4 is named. weft_kernels() of the
-# CMake package and `weft cc` call it.
+# weft_image.sh SOURCE PTX IMAGE LZ4 [ARCH=FILE]...: writes IMAGE, the C file that makes the PTX of a
+# source, and its code objects for AMD GPUs, a part of a program (<weft/device/image.h>); packed by the
+# program LZ4, unless that is empty. weft_kernels() of the CMake package and `weft cc` call it.
 set -eu
 source=$1 ptx=$2 image=$3 lz4=${4:-}
+if [ $# -gt 4 ]; then shift 4; else shift $#; fi
 kernels=$(sed -nE 's/.*\.entry weft_cuda_kernel_([A-Za-z0-9_]+).*/\1/p' "$ptx")
 state=$(grep -c '^[^/]*\.const .* weft_dev_state\[' "$ptx" || true)
-if [ -n "$lz4" ] && [ "$lz4" != WEFT_LZ4-NOTFOUND ]; then
-    "$lz4" -9 -f -q --content-size "$ptx" "$ptx.lz4"
-    ptx=$ptx.lz4
-fi
+pack() { # FILE: sets packed
+    packed=$1
+    if [ -n "$lz4" ] && [ "$lz4" != WEFT_LZ4-NOTFOUND ]; then
+        "$lz4" -9 -f -q --content-size "$1" "$1.lz4"
+        packed=$1.lz4
+    fi
+}
 {
     echo "/* Made from $source. */"
     echo "#include <weft/device/image.h>"
     echo
-    echo "WEFT_IMAGE(\"$source\", \"$ptx\")"
+    pack "$ptx"
+    echo "WEFT_IMAGE(\"$source\", \"$packed\")"
+    for code; do
+        pack "${code#*=}"
+        echo "WEFT_IMAGE_HIP(${code%%=*}, \"$packed\")"
+    done
     [ "$state" = 0 ] || echo "WEFT_IMAGE_STATE"
     for kernel in $kernels; do
         echo "WEFT_IMAGE_KERNEL($kernel)"

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code of the library's kernels, embedded by the build: PTX text, cubins and code objects, as they
- * are or as frames of LZ4. */
+ * are or as frames of LZ4; and the code objects for AMD GPUs that programs bring
+ * (weft_image_add_hip() of <weft/device/image.h>). */
 #ifndef WEFT_GPU_IMAGE_H
 #define WEFT_GPU_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/status.h"
+
+#include <weft/device/image.h>
 
 struct gpu_code {
     int image; /* which source */
@@ -30,6 +35,15 @@ const struct gpu_code *gpu_image_find_amd(const struct gpu_image *image, const c
 
 /* Lists the architectures of AMD for which the image has code, such as "gfx90a, gfx942". */
 void gpu_image_list_amd(const struct gpu_image *image, char *text, size_t bytes);
+
+/* Finds the code object of a program's image for a GPU of AMD, as gpu_image_find_amd().
+ * WEFT_ERR_UNSUPPORTED: there is none; the sentence names those that there are. */
+weft_status program_find_amd(const struct weft_image *image, const char *architecture,
+                             const char **begin, const char **end);
+
+/* Keeps the code object of a program, which is there as long as the program runs. */
+void program_add_amd(const struct weft_image *image, const char *architecture, const char *begin,
+                     const char *end);
 
 /* Returns the code in a frame of LZ4, which *unpacked keeps until it is freed, or what is no frame
  * as it is. NULL: no memory. */

@@ -77,6 +77,17 @@ fi
 "$weft" cc --simt -Igiven main.c twice.c -o simt 2> words || fail "--simt: status $?"
 [ ! -s words ] && ! nm simt | grep -q "[DdRr] weft_kernel_cuda_shift" || fail "--simt: $(cat words)"
 
+# Code for AMD GPUs, where clang finds lld; test device.hip has a larger program.
+if [ $clang = yes ] && "$weft" cc --hip=gfx942 -c twice.c -o amd.o 2> words; then
+    nm amd.o | grep -q " weft_image_gfx942_end\$" || fail "--hip=gfx942: $(nm amd.o)"
+    nm amd.o | grep -q gfx90a && fail "--hip=gfx942: gfx90a is there, too"
+    "$weft" cc main.o amd.o -o amd || fail "linking amd.o: status $?"
+    seen=$(WEFT_TARGET=simt "$weft" run -n 2 ./amd | sort)
+    [ "$seen" = "$wanted" ] || fail "amd: $seen"
+elif [ $clang = yes ]; then
+    grep -qE "^weft cc: --hip: .* (finds no lld|has no back end amdgcn)" words || fail "--hip: $(cat words)"
+fi
+
 # WORDS STATUS argument...: the command fails with it.
 refuses() {
     local text=$1 wanted=$2 status=0
@@ -92,5 +103,18 @@ refuses "usage: weft cc" 2
 refuses "-E makes no program" 2 -E twice.c
 printf '#!/bin/sh\necho 14.0.6\n' > old && chmod +x old
 WEFT_CLANG=$PWD/old refuses "old is version 14.0.6; device code needs clang 18 or newer" 0 -Igiven main.c twice.c -o old_clang
+refuses "--hip=gfx1100: Weft's device code is for AMD GPUs gfx90a and gfx942" 2 --hip=gfx90a,gfx1100 twice.c
+cat > odd << 'END'
+#!/bin/sh
+case $1 in
+-dumpversion) echo 19.1.0 ;;
+--print-targets) printf '%s\n' nvptx64 $ODD ;;
+-print-prog-name=lld) echo lld ;;
+esac
+END
+chmod +x odd
+ODD=amdgcn WEFT_CLANG=$PWD/odd refuses "--hip: .*odd finds no lld" 1 --hip -c twice.c
+WEFT_CLANG=$PWD/odd refuses "--hip: .*odd has no back end amdgcn" 1 --hip -c twice.c
+WEFT_CLANG=$PWD/old refuses "--hip: .*old is version 14.0.6" 1 --hip -c twice.c
 [ ! -e a.out ] || fail "a.out was left behind"
 [ $failures = 0 ]

@@ -3,12 +3,14 @@
  * context of each device, its kernels are found, launched and counted, and what the driver refuses
  * comes back as its code. The image's kernel is one that the stand-in has. */
 #include "driver/gpu_api.h"
+#include "gpu/image.h"
 #include "gpu/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -48,6 +50,52 @@ static void state_uploaded(void **state)
     assert_int_equal(program_upload(&image, &dev, sizeof dev - 8, 1), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(program_upload(&image, &dev, sizeof dev, 64), CUDA_ERROR_INVALID_DEVICE);
     assert_non_null(strstr(program_error_text(CUDA_ERROR_INVALID_DEVICE), "INVALID_DEVICE"));
+}
+
+/* A program's code objects are found by the name that HIP has for a GPU. */
+static void code_of_an_amd_gpu(void **state)
+{
+    static const struct weft_image other = {"other.c", ptx, ptx + sizeof ptx, NULL};
+    static const char codes[3][4] = {"one", "two", "six"};
+    const char *begin, *end;
+    (void)state;
+    assert_int_equal(program_find_amd(&image, "gfx90a", &begin, &end), WEFT_ERR_UNSUPPORTED);
+    assert_string_equal(
+        base_last_error(),
+        "the kernels of test.c have no code for AMD GPUs; compile them with `weft cc "
+        "--hip`, or WEFT_HIP_ARCHITECTURES in CMake");
+    weft_image_add_hip(&image, "gfx90a", codes[0], codes[0] + 4);
+    weft_image_add_hip(&other, "gfx942", codes[1], codes[1] + 4);
+    weft_image_add_hip(&image, "gfx942", codes[2], codes[2] + 4);
+    assert_int_equal(program_find_amd(&image, "gfx942:sramecc+:xnack-", &begin, &end), WEFT_OK);
+    assert_ptr_equal(begin, codes[2]);
+    assert_ptr_equal(end, codes[2] + 4);
+    assert_int_equal(program_find_amd(&image, "gfx90a", &begin, &end), WEFT_OK);
+    assert_ptr_equal(begin, codes[0]);
+    assert_int_equal(program_find_amd(&other, "gfx90a", &begin, &end), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(program_find_amd(&image, "gfx90", &begin, &end), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(program_find_amd(&image, "gfx90ab", &begin, &end), WEFT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(base_last_error(),
+                           "the kernels of test.c have code for AMD GPUs gfx942, gfx90a, not for "
+                           "gfx90ab; compile them with `weft cc --hip=gfx90ab`"));
+}
+
+/* The library's own kernels, where the build made them. */
+static void code_of_the_library(void **state)
+{
+    char have[80], *unpacked;
+    (void)state;
+    const struct gpu_code *code = gpu_image_find_amd(&gpu_kernels_image, "gfx90a:sramecc+:xnack-");
+    gpu_image_list_amd(&gpu_kernels_image, have, sizeof have);
+    assert_string_equal(have, code ? "gfx90a, gfx942" : "");
+    assert_null(gpu_image_find_amd(&gpu_kernels_image, "gfx1100"));
+    if (!code)
+        return;
+    assert_memory_equal(gpu_unpack(code->begin, code->end, &unpacked), "\177ELF", 4);
+    free(unpacked);
+    const struct gpu_code *coll = gpu_image_find_amd(&gpu_coll_kernels_image, "gfx90a");
+    assert_non_null(coll);
+    assert_ptr_not_equal(coll->begin, code->begin);
 }
 
 static int called;
@@ -125,6 +173,8 @@ static void blocks_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(state_uploaded), cmocka_unit_test(launched),
-                                       cmocka_unit_test(blocks_counted)};
+                                       cmocka_unit_test(blocks_counted),
+                                       cmocka_unit_test(code_of_an_amd_gpu),
+                                       cmocka_unit_test(code_of_the_library)};
     return gpu_api_open(&driver) ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

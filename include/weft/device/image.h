@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device code that clang compiled to PTX, as part of a program. The file that weft_kernels() of the
- * CMake package makes for each source, and `weft cc`, include this header in C:
+/* Device code that clang compiled, as part of a program. The file that weft_kernels() of the CMake
+ * package makes for each source, and `weft cc`, include this header in C:
  *
  *     WEFT_IMAGE("shift.c", "/tmp/shift.ptx")   the PTX of this file becomes part of the object
+ *     WEFT_IMAGE_HIP(gfx90a, "/tmp/shift.gfx90a")   so does its code object for that AMD GPU
  *     WEFT_IMAGE_STATE                          it has weft_dev_state: the library fills it
  *     WEFT_IMAGE_KERNEL(shift)                  it has this WEFT_KERNEL
  *
- * The library loads the PTX through the CUDA driver when it is first needed. */
+ * The library loads the PTX through the CUDA driver when it is first needed, and a code object
+ * through HIP. */
 #ifndef WEFT_DEVICE_IMAGE_H
 #define WEFT_DEVICE_IMAGE_H
 
@@ -35,6 +37,11 @@ struct weft_image_kernel {
 int weft_image_upload(struct weft_image *image, const struct weft_dev *state, size_t bytes,
                       int ordinal);
 
+/* Adds a code object for the AMD GPU `arch`, an ELF file as it is or as a frame of LZ4, with the
+ * same kernels and state. It must stay as it is. */
+void weft_image_add_hip(const struct weft_image *image, const char *arch, const char *begin,
+                        const char *end);
+
 #ifdef __cplusplus
 }
 #endif
@@ -53,6 +60,21 @@ int weft_image_upload(struct weft_image *image, const struct weft_dev *state, si
     __attribute__((constructor)) static void weft_image_register(void)                             \
     {                                                                                              \
         weft_cuda_register(&weft_driver_runtime);                                                  \
+    }
+
+#define WEFT_IMAGE_HIP(arch, file)                                                                 \
+    __asm__(".pushsection .rodata, \"a\"\n"                                                        \
+            ".balign 64\n"                                                                         \
+            "weft_image_" #arch "_begin:\n"                                                        \
+            ".incbin \"" file "\"\n"                                                               \
+            "weft_image_" #arch "_end:\n"                                                          \
+            ".popsection\n");                                                                      \
+    extern const char weft_image_##arch##_begin[] __attribute__((visibility("hidden")));           \
+    extern const char weft_image_##arch##_end[] __attribute__((visibility("hidden")));             \
+    __attribute__((constructor)) static void weft_image_register_##arch(void)                      \
+    {                                                                                              \
+        weft_image_add_hip(&weft_image, #arch, weft_image_##arch##_begin,                          \
+                           weft_image_##arch##_end);                                               \
     }
 
 /* The transports that were compiled into the PTX (<weft/device/state.h>). */

@@ -3,6 +3,7 @@
  * through the table that its CUDA half registered, or the SIMT executor. Links neither CUDA runtime
  * nor driver. */
 #include "base/status.h"
+#include "gpu/image.h"
 #include "gpu/program.h"
 #include "job/device_state.h"
 
@@ -39,6 +40,12 @@ WEFT_EXPORT int weft_image_upload(struct weft_image *image, const struct weft_de
                                   size_t bytes, int ordinal)
 {
     return program_upload(image, state, bytes, ordinal);
+}
+
+WEFT_EXPORT void weft_image_add_hip(const struct weft_image *image, const char *arch,
+                                    const char *begin, const char *end)
+{
+    program_add_amd(image, arch, begin, end);
 }
 
 WEFT_EXPORT weft_target weft_target_get(void)
