@@ -367,6 +367,25 @@ verb_hosts() {
     summary
 }
 
+# Programs of Arm start each other, so the kernel must know who runs them (binfmt_misc).
+register_arm() {
+    local folder=/proc/sys/fs/binfmt_misc
+    [ -e $folder/register ] || mount -t binfmt_misc none $folder
+    [ -e $folder/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$folder/register
+}
+
+# What is left out measures time, compiles, or needs what qemu-user has not (other processes' memory,
+# namespaces, tracing).
+verb_arm() {
+    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
+        step "registering qemu-aarch64 (as root)" register_arm || exit 1
+    step "configuring build-arm" cmake -S . -B build-arm -G Ninja --toolchain cmake/aarch64.cmake \
+        -DCMAKE_BUILD_TYPE=Release -DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none -DWEFT_WERROR=OFF || exit 1
+    step "building build-arm" nice ninja -C build-arm -j "$cores" || exit 1
+    tests build-arm "tests on 64-bit Arm" ctest -L '^(unit|job|shmem|machine|simt|device|litmus)$' -LE long ${1:+-R "$1"}
+    summary
+}
+
 # Foreign calls that fail, ports that others hold, PEs that are killed: ROUNDS of the last, under weft run
 # and by rank variables; a tenth of them under mpirun, which takes a second to start.
 verb_faults() {

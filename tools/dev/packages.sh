@@ -69,6 +69,20 @@ openssh-server  [ -x /usr/sbin/sshd ]
 openssh-client  command -v ssh-keygen
 v4l-utils       command -v v4l2-ctl
 '
+# Of another architecture, which apt_install() adds. (Debian; Ubuntu has arm64 on other servers.)
+packages_arm='
+gcc-aarch64-linux-gnu    command -v aarch64-linux-gnu-gcc
+qemu-user-static         command -v qemu-aarch64-static
+libc6-dev:arm64          have_arm libc.so
+libcmocka-dev:arm64      have_arm libcmocka.so
+libjansson-dev:arm64     have_arm libjansson.so
+libhwloc-dev:arm64       have_arm libhwloc.so
+libpng-dev:arm64         have_arm libpng.so
+libexpat1-dev:arm64      have_arm libexpat.so
+libibverbs-dev:arm64     have_arm libibverbs.so
+librdmacm-dev:arm64      have_arm librdmacm.so
+libfabric-dev:arm64      have_arm libfabric.so
+'
 packages_docs='
 scdoc           command -v scdoc
 '
@@ -107,6 +121,10 @@ have_header() {
     echo "#include <$1>" | cc -E -
 }
 
+have_arm() {
+    [ -e "/usr/lib/aarch64-linux-gnu/$1" ]
+}
+
 have_fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
         clang -fsanitize=fuzzer -x c -o /dev/null -
@@ -139,6 +157,12 @@ as_root() {
 
 apt_install() {
     local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
+    case " $* " in
+    *:arm64\ *)
+        dpkg --print-foreign-architectures | grep -qx arm64 ||
+            { as_root dpkg --add-architecture arm64 && as_root apt-get update; } || return
+        ;;
+    esac
     # On a fresh system there are no package lists yet; with lists, no time is spent on new ones.
     as_root "${install[@]}" "$@" || { as_root apt-get update && as_root "${install[@]}" "$@"; }
 }
