@@ -10,7 +10,9 @@
 #include "driver/hip.h"
 #include "driver/mlx5.h"
 #include "driver/nvml.h"
+#ifdef WEFT_HAVE_PMIX
 #include "driver/pmix.h"
+#endif
 
 #include <dlfcn.h>
 #include <link.h>
