@@ -52,6 +52,6 @@ function(weft_hip output source arch)
   add_custom_command(OUTPUT ${output} DEPENDS ${source} DEPFILE ${output}.d VERBATIM
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_hip_flags} --offload-arch=${arch}
             -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src -MD -MF ${output}.d -MT ${output}
-            ${source} -o ${output}
+            -c ${source} -o ${output}
     COMMENT "Code of ${shown} for ${arch}")
 endfunction()

@@ -76,11 +76,11 @@ configure() {
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
     # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles the
-    # library's alone, for one architecture; ./dev long compiles all.
+    # library's alone, for one architecture, and none for AMD; ./dev long compiles all.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || all=OFF
     # What an earlier demo or test has chosen.
     [ "$preset" != default ] ||
-        kernels=(-DWEFT_GPU_KERNELS=ON -UWEFT_KERNEL_COMPILER -UWEFT_GPU_ARCHITECTURES -UWEFT_NVCC_FLAGS
+        kernels=(-DWEFT_GPU_KERNELS=ON -UWEFT_HIP_KERNELS -UWEFT_KERNEL_COMPILER -UWEFT_GPU_ARCHITECTURES -UWEFT_NVCC_FLAGS
             -UWEFT_CUDA_GENCODE)
     if [ -n "${demo_kernels:-}" ] && [ -e /dev/nvidiactl ]; then
         # The driver compiles them in seconds.
@@ -88,7 +88,7 @@ configure() {
     elif [ -n "${demo_kernels:-}" ]; then
         kernels+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none)
     elif [ $all = OFF ] && [ -n "${quick_kernels:-}" ]; then
-        kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90
+        kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90 -DWEFT_HIP_KERNELS=OFF
             -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
     fi
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
