@@ -18,7 +18,7 @@ WEFT_DEVICE uint32_t reduce(uint32_t value)
 
 WEFT_KERNEL(sum_blocks, (uint32_t *, sums), (const uint32_t *, values), (size_t, n))
 {
-    WEFT_SHARED(uint32_t, parts, [THREADS / WEFT_WARP_LANES]);
+    WEFT_SHARED(uint32_t, parts, [THREADS / 32]); /* warps of 32 lanes or of 64 */
     size_t i = weft_dev_grid_rank();
     uint32_t sum = reduce(i < n ? values[i] : 0);
     if (weft_dev_lane() == 0)
