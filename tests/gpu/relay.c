@@ -27,8 +27,7 @@ static weft_path_info query(int pe, weft_kind kind)
 
 static void expect_relay(const char *how, const char *gpu)
 {
-    const char *before =
-        strcmp(how, "lost") == 0 ? "p2p: the test failed" : "DeviceCanAccessPeer(";
+    const char *before = strcmp(how, "lost") == 0 ? "p2p: the test failed" : "DeviceCanAccessPeer(";
     bool forced = strcmp(how, "forced") == 0;
     char over[32];
     weft_path_info info = query(other, WEFT_GPU), host = query(other, WEFT_HOST);
