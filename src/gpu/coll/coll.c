@@ -38,7 +38,8 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
                   gpu_code_kind(code));
-    coll->dependent = !status && code && code->arch >= WAIT_ARCH && gpu->driver.LaunchKernelEx &&
+    /* Without code of the build the kernels are those of the stand-in, which wait too. */
+    coll->dependent = !status && (!code || code->arch >= WAIT_ARCH) && gpu->driver.LaunchKernelEx &&
                       gpu->driver.driver_version >= EARLY_VERSION;
     gpu_leave(&gpu->device);
     return status;
