@@ -19,13 +19,13 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wstrict-prototypes -Wmi
 if(WEFT_WERROR)
   add_compile_options(-Werror)
 endif()
-# -O3 for the copy and reduction loops; frame pointers so that a hung job can be read, and line
-# tables. More debug information would take a third more time to compile.
 # The same bits on every CPU: gcc fuses multiplications and additions where a CPU can (64-bit Arm, or
 # a later x86-64 than the first).
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" OR CMAKE_C_FLAGS MATCHES "-march|-mfma")
   add_compile_options(-ffp-contract=off)
 endif()
+# -O3 for the copy and reduction loops; frame pointers so that a hung job can be read, and line
+# tables. More debug information would take a third more time to compile.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g1 -fno-omit-frame-pointer")
 # For what is not waited for: half the time to compile.
 set(WEFT_NOT_HOT $<$<CONFIG:Release>:-O1>)

@@ -23,7 +23,7 @@ class Weft(CMakePackage):
     depends_on("c", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("pkgconfig", type="build")
-    depends_on("llvm@18: +clang targets=nvptx", type="build")
+    depends_on("llvm@18: +clang +lld targets=nvptx,amdgpu", type="build")
     depends_on("lz4", type="build")
     depends_on("jansson")
     depends_on("hwloc")

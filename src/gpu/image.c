@@ -98,20 +98,28 @@ weft_status program_find_amd(const struct weft_image *image, const char *archite
         list_name(have, sizeof have, code->architecture);
     }
     pthread_mutex_unlock(&program_codes_lock);
-    int length = (int)strcspn(architecture, ":");
     if (!code && !*have)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "the kernels of %s have no code for AMD GPUs; compile them with `weft cc "
                          "--hip`, or WEFT_HIP_ARCHITECTURES in CMake",
                          image->source);
     if (!code)
-        return base_fail(WEFT_ERR_UNSUPPORTED,
-                         "the kernels of %s have code for AMD GPUs %s, not for %.*s; compile them "
-                         "with `weft cc --hip=%.*s`, or WEFT_HIP_ARCHITECTURES in CMake",
-                         image->source, have, length, architecture, length, architecture);
+        return base_fail(
+            WEFT_ERR_UNSUPPORTED,
+            "the kernels of %s have code for AMD GPUs %s, not for %.*s; `weft cc "
+            "--hip`, or WEFT_HIP_ARCHITECTURES in CMake, make it for gfx90a and gfx942",
+            image->source, have, (int)strcspn(architecture, ":"), architecture);
     *begin = code->begin;
     *end = code->end;
     return WEFT_OK;
+}
+
+bool program_has_amd(void)
+{
+    pthread_mutex_lock(&program_codes_lock);
+    bool has = program_codes != NULL;
+    pthread_mutex_unlock(&program_codes_lock);
+    return has;
 }
 
 void program_add_amd(const struct weft_image *image, const char *architecture, const char *begin,

@@ -41,6 +41,9 @@ void gpu_image_list_amd(const struct gpu_image *image, char *text, size_t bytes)
 weft_status program_find_amd(const struct weft_image *image, const char *architecture,
                              const char **begin, const char **end);
 
+/* Whether the program has brought any. */
+bool program_has_amd(void);
+
 /* Keeps the code object of a program, which is there as long as the program runs. */
 void program_add_amd(const struct weft_image *image, const char *architecture, const char *begin,
                      const char *end);

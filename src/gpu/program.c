@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "gpu/image.h"
 #include "gpu/module.h"
 
 enum { SHARED_WITHOUT_ASKING = 48 * 1024, DEVICES_MOST = 64 };
@@ -55,16 +56,16 @@ int program_devices(void)
     int n = 0;
     if (!is_open() || driver.DeviceGetCount(&n))
         return 0;
-    if (n && driver.vendor == GPU_VENDOR_AMD) {
-        log_info(LOG_GPU, "kernels of the program do not run on a GPU: they are PTX, and the GPUs "
-                          "are AMD's");
+    if (n && driver.vendor == GPU_VENDOR_AMD && !program_has_amd()) {
+        log_info(LOG_GPU,
+                 "kernels of the program do not run on a GPU: it has no code for AMD GPUs; "
+                 "compile them with `weft cc --hip`, or WEFT_HIP_ARCHITECTURES in CMake");
         return 0;
     }
     return n;
 }
 
-/* --- contexts ----------------------------------------------------------------------------------
- */
+/* ------------------------------------------------------------------------------------ contexts */
 
 /* Makes the primary context of a device current. Called under the lock. */
 static CUresult use_device(int ordinal)
@@ -103,8 +104,38 @@ static CUresult enter(void)
     return result;
 }
 
-/* --- modules, under the lock -------------------------------------------------------------------
- */
+/* --------------------------------------------------------------------- modules, under the lock */
+
+static CUresult load_ptx(const struct weft_image *image, CUmodule *module)
+{
+    char *unpacked;
+    const char *ptx = gpu_unpack(image->begin, image->end, &unpacked);
+    CUresult result = ptx ? gpu_compile_ptx(&driver, ptx, module) : CUDA_ERROR_OUT_OF_MEMORY;
+    free(unpacked);
+    return result;
+}
+
+/* The code object for the current device. *reported: why there is none has been logged. */
+static CUresult load_amd_code(const struct weft_image *image, CUmodule *module, bool *reported)
+{
+    CUdevice device;
+    char architecture[64], *unpacked;
+    const char *begin, *end;
+    CUresult result = driver.CtxGetDevice(&device);
+    if (!result)
+        result = driver.DeviceGetArchitecture(architecture, sizeof architecture, device);
+    if (result)
+        return result;
+    if (program_find_amd(image, architecture, &begin, &end)) {
+        log_error(LOG_GPU, "%s", base_last_error());
+        *reported = true;
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    const char *code = gpu_unpack(begin, end, &unpacked);
+    result = code ? driver.ModuleLoadData(module, code) : CUDA_ERROR_OUT_OF_MEMORY;
+    free(unpacked);
+    return result;
+}
 
 /* Finds or makes the module of an image in a context, which is current. */
 static CUresult load_image_here(struct weft_image *image, CUcontext context,
@@ -116,15 +147,15 @@ static CUresult load_image_here(struct weft_image *image, CUcontext context,
     struct weft_loaded *loaded = calloc(1, sizeof *loaded);
     if (!loaded)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    char *unpacked;
-    const char *ptx = gpu_unpack(image->begin, image->end, &unpacked);
-    CUresult error =
-        ptx ? gpu_compile_ptx(&driver, ptx, &loaded->module) : CUDA_ERROR_OUT_OF_MEMORY;
-    free(unpacked);
+    bool reported = false;
+    CUresult error = driver.vendor == GPU_VENDOR_AMD
+                         ? load_amd_code(image, &loaded->module, &reported)
+                         : load_ptx(image, &loaded->module);
     if (error) {
         char text[160];
-        log_error(LOG_GPU, "the kernels of %s cannot be loaded: %s", image->source,
-                  gpu_api_error_text(&driver, error, text, sizeof text));
+        if (!reported)
+            log_error(LOG_GPU, "the kernels of %s cannot be loaded: %s", image->source,
+                      gpu_api_error_text(&driver, error, text, sizeof text));
         free(loaded);
         return error;
     }
@@ -203,8 +234,7 @@ int program_upload(struct weft_image *image, const struct weft_dev *state, size_
     return result;
 }
 
-/* --- launches ----------------------------------------------------------------------------------
- */
+/* ------------------------------------------------------------------------------------ launches */
 
 int program_launch(const void *kernel, const unsigned *grid, const unsigned *block,
                    size_t shared_bytes, unsigned flags, weft_stream stream, void **params)
@@ -243,8 +273,7 @@ int program_resident_blocks(const void *kernel, unsigned threads, size_t shared_
     return result;
 }
 
-/* --- streams and events ------------------------------------------------------------------------
- */
+/* -------------------------------------------------------------------------- streams and events */
 
 int program_stream_create(weft_stream *stream)
 {

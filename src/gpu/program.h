@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of programs that were compiled by clang (<weft/device/image.h>), and streams and events,
- * by the CUDA driver: what struct weft_cuda_runtime lists. It takes the place of the CUDA runtime,
+ * by the GPU driver: what struct weft_cuda_runtime lists. It takes the place of the CUDA runtime,
  * whose rules it follows: a thread without a current context gets a primary one, and a primary
  * context that was used stays until the process ends. Each function returns 0 or a CUresult. */
 #ifndef WEFT_GPU_PROGRAM_H

@@ -123,8 +123,8 @@ if(HIP_H)
   set_property(SOURCE hip_abi_theirs.c APPEND PROPERTY INCLUDE_DIRECTORIES ${HIP_H})
   set_property(SOURCE hip_abi_theirs.c APPEND PROPERTY COMPILE_OPTIONS -w)
 endif()
-# gpu_program has kernels as PTX, gpu_ways links that only NVML counts.
-weft_amd_tests(USUAL unit.gpu unit.gpu_peers unit.gpu_relay EXCEPT unit.gpu_program unit.gpu_ways)
+# gpu_ways has links that only NVML counts.
+weft_amd_tests(USUAL unit.gpu unit.gpu_peers unit.gpu_relay unit.gpu_program EXCEPT unit.gpu_ways)
 # HIP, over its stand-in; and without one, where a message must name the right library.
 weft_unit_test(hip SOURCES test_hip.c ENV LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER})
 target_link_options(test_hip PRIVATE LINKER:--wrap=access)

@@ -8,12 +8,25 @@ clang_package() {
     esac
 }
 
+# The clang that compiles kernels, as CMake finds it.
 have_clang() {
     local version
     for version in 22 21 20 19 18; do
         ! command -v clang-$version || return 0
     done
-    version=$(clang -dumpversion) && [ "${version%%.*}" -ge 18 ]
+    version=$(clang -dumpversion) && [ "${version%%.*}" -ge 18 ] && command -v clang
+}
+
+# The linker of code for AMD GPUs, of that clang's version.
+lld_package() {
+    local clang
+    clang=$(have_clang 2>/dev/null) || clang=$(clang_package)
+    echo "lld-$("$clang" -dumpversion 2>/dev/null | grep -oE '^[0-9]+' || echo "${clang##*-}")"
+}
+
+have_lld() {
+    local clang
+    clang=$(have_clang) && [ -x "$("$clang" -print-prog-name=lld)" ]
 }
 
 # PACKAGE PROBE for each; a package whose probe succeeds is not asked for, wherever it came from.
@@ -36,6 +49,7 @@ lz4             command -v lz4
 # The compiler of kernels: clang 18 or newer, under the name that the release has it.
 packages_kernels="
 $(clang_package) have_clang
+$(lld_package) have_lld
 "
 packages_test='
 g++             command -v c++

@@ -36,9 +36,9 @@
 
 /* ------------------------------------------------------------------------------- constants */
 
-/* WEFT_WARP_LANES: lanes of a warp, 32 on cuda, 32 or 64 on simt (WEFT_TEST_SIMT_WAVE), where it is
- * no constant of the compiler. weft_lane_mask: a set of lanes, bit i is lane i. WEFT_FULL_MASK: all
- * lanes of a warp. */
+/* WEFT_WARP_LANES: lanes of a warp: 32 on cuda, 64 on hip, 32 or 64 on simt (WEFT_TEST_SIMT_WAVE),
+ * where it is no constant of the compiler. weft_lane_mask: a set of lanes, bit i is lane i.
+ * WEFT_FULL_MASK: all lanes of a warp. */
 #define WEFT_WARP_LANES_MOST 64
 #if WEFT_TARGET_CUDA
 #define WEFT_WARP_LANES 32
@@ -127,10 +127,9 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *                                                   caller; no other guarantee
  *   weft_lane_mask weft_dev_ballot(mask, pred)      bit i: lane i of mask has pred != 0
  *   int      weft_dev_any(mask, pred), weft_dev_all(mask, pred)                      1 or 0
- *   weft_lane_mask weft_dev_match_any_u32(mask, value), _u64    lanes of mask with the caller's
- * value weft_lane_mask weft_dev_match_all_u32(mask, value), _u64    mask if all have one value,
- * else 0 uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        value of `lane` (modulo
- *                                                                 WEFT_WARP_LANES)
+ *   weft_lane_mask weft_dev_match_any_u32(mask, value), _u64      lanes of mask with that value
+ *   weft_lane_mask weft_dev_match_all_u32(mask, value), _u64      mask if all have it, else 0
+ *   uint32_t weft_dev_shuffle_u32(mask, value, lane), _u64        of lane % WEFT_WARP_LANES
  *   uint32_t weft_dev_shuffle_up_u32(mask, value, delta), _u64    of own lane - delta, own if none
  *   uint32_t weft_dev_shuffle_down_u32(mask, value, delta), _u64  of own lane + delta, own if none
  *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of own lane ^ bits

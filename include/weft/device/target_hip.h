@@ -363,7 +363,7 @@ WEFT_DEVICE void weft_dev_fence(int order, int scope)
 /* The counter that all units share has 100 MHz (CDNA2 and CDNA3 ISA, "S_MEMREALTIME"). */
 WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
 {
-    return __builtin_readsteadycounter() * 10;
+    return __builtin_amdgcn_s_memrealtime() * 10;
 }
 
 WEFT_DEVICE uint64_t weft_dev_clock_cycles(void)
@@ -395,47 +395,6 @@ WEFT_DEVICE void weft_dev_wait_ends(void)
 {
 }
 
-/* ---------------------------------------------------------------------- bits, bit patterns */
-
-WEFT_DEVICE unsigned weft_dev_popcount_u32(uint32_t x)
-{
-    return (unsigned)__builtin_popcount(x);
-}
-
-WEFT_DEVICE unsigned weft_dev_popcount_u64(uint64_t x)
-{
-    return (unsigned)__builtin_popcountll(x);
-}
-
-WEFT_DEVICE unsigned weft_dev_find_first_u32(uint32_t x)
-{
-    return (unsigned)__builtin_ffs((int)x);
-}
-
-WEFT_DEVICE unsigned weft_dev_find_first_u64(uint64_t x)
-{
-    return (unsigned)__builtin_ffsll((long long)x);
-}
-
-WEFT_DEVICE unsigned weft_dev_leading_zeros_u32(uint32_t x)
-{
-    return x ? (unsigned)__builtin_clz(x) : 32;
-}
-
-WEFT_DEVICE unsigned weft_dev_leading_zeros_u64(uint64_t x)
-{
-    return x ? (unsigned)__builtin_clzll(x) : 64;
-}
-
-#define WEFT_HIP_BITS(to, To, from, From)                                                          \
-    WEFT_DEVICE To weft_dev_##to##_##from(From x)                                                  \
-    {                                                                                              \
-        return __builtin_bit_cast(To, x);                                                          \
-    }
-WEFT_HIP_BITS(bits, uint32_t, f32, float)
-WEFT_HIP_BITS(f32, float, bits, uint32_t)
-WEFT_HIP_BITS(bits, uint64_t, f64, double)
-WEFT_HIP_BITS(f64, double, bits, uint64_t)
-#undef WEFT_HIP_BITS
+#include <weft/device/bits.h>
 
 #endif

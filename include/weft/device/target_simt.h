@@ -516,49 +516,6 @@ WEFT_DEVICE void weft_dev_wait_ends(void)
     weft_simt_wait_ends();
 }
 
-/* ---------------------------------------------------------------------- bits, bit patterns */
-
-WEFT_DEVICE unsigned weft_dev_popcount_u32(uint32_t x)
-{
-    return (unsigned)__builtin_popcount(x);
-}
-
-WEFT_DEVICE unsigned weft_dev_popcount_u64(uint64_t x)
-{
-    return (unsigned)__builtin_popcountll(x);
-}
-
-WEFT_DEVICE unsigned weft_dev_find_first_u32(uint32_t x)
-{
-    return (unsigned)__builtin_ffs((int)x);
-}
-
-WEFT_DEVICE unsigned weft_dev_find_first_u64(uint64_t x)
-{
-    return (unsigned)__builtin_ffsll((long long)x);
-}
-
-WEFT_DEVICE unsigned weft_dev_leading_zeros_u32(uint32_t x)
-{
-    return x ? (unsigned)__builtin_clz(x) : 32;
-}
-
-WEFT_DEVICE unsigned weft_dev_leading_zeros_u64(uint64_t x)
-{
-    return x ? (unsigned)__builtin_clzll(x) : 64;
-}
-
-#define WEFT_SIMT_BITS(to, To, from, From)                                                         \
-    WEFT_DEVICE To weft_dev_##to##_##from(From x)                                                  \
-    {                                                                                              \
-        To result;                                                                                 \
-        memcpy(&result, &x, sizeof result);                                                        \
-        return result;                                                                             \
-    }
-WEFT_SIMT_BITS(bits, uint32_t, f32, float)
-WEFT_SIMT_BITS(f32, float, bits, uint32_t)
-WEFT_SIMT_BITS(bits, uint64_t, f64, double)
-WEFT_SIMT_BITS(f64, double, bits, uint64_t)
-#undef WEFT_SIMT_BITS
+#include <weft/device/bits.h>
 
 #endif
