@@ -53,6 +53,7 @@ librdmacm-dev  rdma-core-devel     rdma-core  rdma-core
 libfabric-dev  libfabric-devel     libfabric  libfabric
 lz4            lz4                 lz4        lz4
 clang-19       clang               clang      llvm
+lld-19         lld                 lld        llvm
 scdoc          scdoc               -          -
 '
 # same COLUMN FILE < names: the names that FILE asks for are those of the column.
@@ -68,7 +69,7 @@ same() {
 same 1 tools/dev/packages.sh < <(
     . tools/dev/packages.sh
     # shellcheck disable=SC2154  # set by packages.sh
-    awk 'NF { sub(/clang-18/, "clang-19", $1); print $1 }' <<<"$packages_build$packages_kernels$packages_docs"
+    awk 'NF { sub(/clang-18/, "clang-19", $1); sub(/lld-[0-9]+/, "lld-19", $1); print $1 }' <<<"$packages_build$packages_kernels$packages_docs"
 )
 same 2 packaging/weft.spec < <(awk '$1 == "BuildRequires:" { print $2 }' packaging/weft.spec)
 same 3 packaging/conda/meta.yaml < <(
