@@ -56,8 +56,7 @@ void warp_describe_wait(const struct lane *lane, char *text, size_t bytes)
     if (warp->exited & bit)
         snprintf(text, bytes, "has exited");
     else if (warp->in_warp & bit)
-        snprintf(text, bytes, "waits in %s with mask 0x%08" PRIx64 "", op_names[lane->op],
-                 lane->mask);
+        snprintf(text, bytes, "waits in %s with mask 0x%08" PRIx64, op_names[lane->op], lane->mask);
     else if (warp->in_block & bit)
         snprintf(text, bytes, "waits in sync_block");
     else
