@@ -201,6 +201,17 @@ static void check_pair(struct argp_state *state, const struct bench_options *opt
                    options->from, options->to, pes - 1);
 }
 
+static void check_together(struct argp_state *state, const struct bench_options *options)
+{
+    if (options->list)
+        options->json ? list_benchmarks_json() : list_benchmarks();
+    if (options->all_pairs && !options->paths)
+        argp_error(state, "--pair all needs --paths");
+    check_pair(state, options);
+    if (options->html && options->paths && !bench_is_suite(options->names))
+        argp_error(state, "--html and --paths go together only in `evaluation` and `gda`");
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct bench_options *options = state->input;
@@ -272,13 +283,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->progress = strcmp(argument, "1") == 0;
         return 0;
     case ARGP_KEY_END:
-        if (options->list)
-            options->json ? list_benchmarks_json() : list_benchmarks();
-        if (options->all_pairs && !options->paths)
-            argp_error(state, "--pair all needs --paths");
-        check_pair(state, options);
-        if (options->html && options->paths && !bench_is_suite(options->names))
-            argp_error(state, "--html and --paths go together only in `evaluation` and `gda`");
+        check_together(state, options);
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);

@@ -286,7 +286,7 @@ static weft_status open_gpu(struct rm *rm, struct rm_gpu *gpu)
 static weft_status gpu_at(struct rm *rm, const char *bus_id, struct rm_gpu **found)
 {
     for (struct rm_gpu *gpu = rm->gpus; gpu; gpu = gpu->next) {
-        if (strcmp(gpu->bus_id, bus_id))
+        if (strcmp(gpu->bus_id, bus_id) != 0)
             continue;
         *found = gpu;
         return WEFT_OK;
@@ -366,7 +366,8 @@ static void unmap_memory(struct rm *rm, const struct rm_memory *memory, uint64_t
 
 static void leave_reserved(void *at, size_t bytes)
 {
-    mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
 }
 
 /* The driver keeps one mapping per open file, so each mapping needs a descriptor of its own. The

@@ -295,7 +295,10 @@ void gpu_resources_stop(struct gpu *gpu)
     bool idle = !gpu->work_left;
     /* Tried twice: after a transient error of this call, work would run on in memory that is freed
      * next. */
-    if (gpu_enter(&gpu->device) && gpu_enter(&gpu->device))
+    bool entered = !gpu_enter(&gpu->device);
+    if (!entered)
+        entered = !gpu_enter(&gpu->device);
+    if (!entered)
         return;
     gpu_bounce_stop(gpu);
     for (int i = 0; i < gpu->stream_count; i++)

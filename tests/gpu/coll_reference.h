@@ -60,14 +60,18 @@ static inline int ref_is_fp8(weft_type type)
     return type == WEFT_FP8_E4M3 || type == WEFT_FP8_E5M2;
 }
 
-/* Value of an FP8 number that is neither NaN nor infinity. */
+/* Value of an FP8 number that is neither NaN nor infinity. Each is computed once: the search below
+ * asks for eight of them. */
 static inline double ref_fp8_wide(uint8_t bits, weft_type type)
 {
+    static double known[2][128];
     int digits = type == WEFT_FP8_E4M3 ? 3 : 2, bias = type == WEFT_FP8_E4M3 ? 7 : 15;
     int exponent = (bits & 0x7f) >> digits, fraction = bits & ((1 << digits) - 1);
-    double x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
-                        : ldexp(fraction, 1 - bias - digits);
-    return bits & 0x80 ? -x : x;
+    double *x = &known[digits - 2][bits & 0x7f];
+    if (*x == 0)
+        *x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
+                      : ldexp(fraction, 1 - bias - digits);
+    return bits & 0x80 ? -*x : *x;
 }
 
 /* The nearest finite FP8 number, found by search. Of two equally near ones the one whose last bit
@@ -264,9 +268,12 @@ static inline float ref_widened(const void *element, weft_type type)
 
 static inline void ref_rounded(void *to, weft_type type, float x)
 {
+    if (ref_is_fp8(type)) {
+        *(uint8_t *)to = ref_fp8_narrow(x, type);
+        return;
+    }
     uint16_t bits = ref_narrow(x, ref_digits(type), ref_bias(type));
-    uint8_t small = ref_fp8_narrow(x, type);
-    memcpy(to, ref_is_fp8(type) ? (void *)&small : (void *)&bits, ref_bytes(type));
+    memcpy(to, &bits, 2);
 }
 
 /* Element i combined over all members, whose PEs are pes[0 ... n - 1]. A scaled sum uses

@@ -208,20 +208,21 @@ static void every_field_arrives(void **state)
 static void laps(void **state)
 {
     (void)state;
+    enum { LAPS = 700 };
     for (uint32_t bits = 1; bits <= 3; bits++) {
         start(bits);
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < LAPS; i++) {
             struct weft_dev_request r = word(WEFT_DEV_OP_P, (uint64_t)i << 53 | (uint64_t)i);
             weft_dev_proxy_request(&r);
         }
         weft_dev_proxy_order(1);
-        assert_int_equal(noted.requests, 3000);
-        assert_int_equal(noted.at_quiet, 3000);
-        for (uint64_t i = 0; i < 3000; i++)
+        assert_int_equal(noted.requests, LAPS);
+        assert_int_equal(noted.at_quiet, LAPS);
+        for (uint64_t i = 0; i < LAPS; i++)
             assert_true(noted.request[i].value == (i << 53 | i));
         /* A quiet is a descriptor too. */
-        assert_int_equal(proxy_written_end(&proxy), 3001);
-        assert_true(proxy_completed(&proxy, 3001) && !proxy_completed(&proxy, 3002));
+        assert_int_equal(proxy_written_end(&proxy), LAPS + 1);
+        assert_true(proxy_completed(&proxy, LAPS + 1) && !proxy_completed(&proxy, LAPS + 2));
         drop();
     }
 }
@@ -515,9 +516,9 @@ static void three_rings(void **state)
 
 /* Producers wait without yielding their CPU, as a GPU's threads do. */
 #ifdef __SANITIZE_THREAD__
-enum { PRODUCERS = 2, EACH = 20 };
+enum { PRODUCERS = 2, EACH = 8 };
 #else
-enum { PRODUCERS = 3, EACH = 80 };
+enum { PRODUCERS = 3, EACH = 8 };
 #endif
 
 /* In turn: a value without a wait, a fetched value, a put_signal with a wait, and a fence. */

@@ -29,7 +29,8 @@ char *map_reserve(size_t bytes)
 
 void map_unmap_to_reserved(char *at, size_t bytes)
 {
-    mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
 }
 
 bool gpu_map_locate(const struct gpu *gpu, const void *address, int *slot, size_t *offset)

@@ -219,7 +219,8 @@ static void fill_rest(const struct machine *m, struct profile_fact *f)
     set_number_fact(&f[PROFILE_nvme_disks], nvme);
     for (size_t i = 0; i < m->n_measured; i++) {
         const struct machine_measured *pair = &m->measured[i];
-        if (strncmp(text_or(pair->a, ""), "gpu", 3) || strncmp(text_or(pair->b, ""), "gpu", 3))
+        if (strncmp(text_or(pair->a, ""), "gpu", 3) != 0 ||
+            strncmp(text_or(pair->b, ""), "gpu", 3) != 0)
             continue;
         proven += text_is(pair->proof, "proven");
         if (!pair->write_mbps.known || !pair->write_mbps.value)

@@ -334,7 +334,7 @@ static void describe_adapters(const struct nic_finding *finding, int least, char
     list_names(adapters, names, sizeof names);
     size_t used = (size_t)snprintf(has, bytes, "requests to %s, port %d (%s)%s", names, GDA_PORT,
                                    adapters->one[0].ethernet ? "RoCE" : "InfiniBand",
-                                   strcmp(config_string(CONFIG_HCA), "soft") &&
+                                   strcmp(config_string(CONFIG_HCA), "soft") != 0 &&
                                            !config_string(CONFIG_TEST_HCA_LIB)[0]
                                        ? ""
                                        : ", not the system's libraries");

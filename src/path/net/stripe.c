@@ -326,6 +326,23 @@ static bool has_no_rail(const struct path_common *net, const struct net_fragment
     return net_rail_usable(net, fragment->post.peer, fragment->post.peer->link.rail);
 }
 
+/* No NIC can carry the fragment any more. */
+static void end_stranded(struct path_common *net, struct net_fragment *fragment)
+{
+    if (fragment->proof) {
+        net_fragments_remove(&net->striping.queued, fragment);
+        net_fragment_fail_proof(fragment, "the NIC has failed");
+    } else if (net_fragment_awaits_close(fragment)) {
+        return;
+    } else if (fragment->staged && net_stage_retransmit(fragment->staged)) {
+        net_fragments_remove(&net->striping.queued, fragment);
+        net_fragment_finish(fragment);
+    } else {
+        net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH,
+                      "no remaining NIC has the memory of a transfer registered");
+    }
+}
+
 static void start_fragments(struct path_common *net)
 {
     struct net_fragment *fragment = net->striping.queued.first, *next;
@@ -335,18 +352,8 @@ static void start_fragments(struct path_common *net)
         if (fragment->post.peer->failed) {
             net_fragments_remove(&net->striping.queued, fragment);
             net_fragment_finish(fragment);
-        } else if (unlikely(has_no_rail(net, fragment)) && fragment->proof) {
-            net_fragments_remove(&net->striping.queued, fragment);
-            net_fragment_fail_proof(fragment, "the NIC has failed");
-        } else if (unlikely(has_no_rail(net, fragment)) && net_fragment_awaits_close(fragment)) {
-            continue;
-        } else if (unlikely(has_no_rail(net, fragment)) && fragment->staged &&
-                   net_stage_retransmit(fragment->staged)) {
-            net_fragments_remove(&net->striping.queued, fragment);
-            net_fragment_finish(fragment);
         } else if (unlikely(has_no_rail(net, fragment))) {
-            net_fail_peer(net, fragment->post.peer, WEFT_ERR_PATH,
-                          "no remaining NIC has the memory of a transfer registered");
+            end_stranded(net, fragment);
         } else if (!net_fragment_awaits_close(fragment) &&
                    !start_fragment(net, fragment, &blocked)) {
             return;
