@@ -63,8 +63,9 @@ without_asan=(
     '^job\.'{file_disks,reducescatter,net.keys,net.reads} '^unit\.proxy' coll_dead.host gpu_coll_scratch
     boot_exchange.rank
 )
+asan_covered=$(grep -v '^#' tools/dev/asan_covered.txt | sed 's/\./\\./g' | paste -sd '|')
 short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
-    -E "$(IFS='|' && echo "${without_asan[*]}")")
+    -E "$(IFS='|' && echo "${without_asan[*]}")|^($asan_covered)\$")
 short_asan_build=(-DWEFT_RUN_ONLY=ON '-DWEFT_PLAIN=nvshmem/|path/gda|shmem/inline')
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
 short_tsan_build=(-DWEFT_RUN_ONLY=ON
