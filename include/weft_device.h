@@ -48,6 +48,10 @@
  *
  * Transport gda is not compiled then; a host thread posts requests to the NIC.
  *
+ * Two headers stand in place of this one: <weft/device/p2p.h>, for kernels that reach their peers
+ * by loads and stores alone, and <weft/device/gda.h>, for kernels that post requests to the NIC
+ * themselves on a GPU too.
+ *
  * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
  * the guide; the page device-reference, which `./dev docs` makes, lists every function. */
 #ifndef WEFT_DEVICE_H
@@ -72,7 +76,9 @@ struct weft_device {
 #include <weft/device/grid.h>
 #include <weft/device/order.h>
 #include <weft/device/packet.h>
+#ifndef WEFT_DEVICE_P2P
 #include <weft/device/proxy.h>
+#endif
 #include <weft/device/reduce.h>
 #include <weft/device/remote.h>
 #include <weft/device/rma.h>
@@ -82,7 +88,7 @@ struct weft_device {
 
 #ifdef WEFT_STATE_BY_POINTER
 };
-#else
+#elif !defined WEFT_DEVICE_P2P
 #include <weft/device/gda.h>
 #endif
 

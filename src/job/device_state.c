@@ -41,10 +41,30 @@ static void warn_missing_gda(const struct weft_job *job, const struct weft_devic
         !lacks)
         return;
     warned = true;
-    log_warn(
-        LOG_JOB,
-        "path gda: a file with kernels was compiled without -DWEFT_DEVICE_GDA, so a thread of the "
-        "host posts its requests to the NIC; compile it with that option");
+    log_warn(LOG_JOB, "path gda: a file with kernels does not include <weft/device/gda.h>, so a "
+                      "thread of the host posts its requests to the NIC; include it before "
+                      "<weft_device.h>");
+}
+
+static bool is_direct(struct device_view *view, int pe)
+{
+    return view->areas(view, pe) && view->atomics(view, pe);
+}
+
+/* Warns once. Which PEs have no direct address differs between PEs. */
+static void warn_missing_transport(const struct weft_job *job, const struct weft_device_unit *unit)
+{
+    static bool warned;
+    bool lacks = unit->size >= sizeof *unit && !unit->carriers && job->device->dev.carried;
+    for (int pe = 0; lacks && !warned && pe < job->npes; pe++) {
+        if (is_direct(job->device->view, pe))
+            continue;
+        warned = true;
+        log_warn(LOG_JOB,
+                 "kernels that include <weft/device/p2p.h> cannot reach PE %d, which is on path "
+                 "%s; include <weft_device.h> there",
+                 pe, path_name(job->paths.choices[unit->cuda ? WEFT_GPU : WEFT_HOST][pe].path));
+    }
 }
 
 static weft_status upload(struct weft_device_unit *unit)
@@ -53,8 +73,10 @@ static weft_status upload(struct weft_device_unit *unit)
     const struct weft_dev *state = job ? &job->device->dev : &no_state;
     int ordinal = job ? job->device->view->ordinal : -1;
     unit->pending = 0;
-    if (job)
+    if (job) {
         warn_missing_gda(job, unit);
+        warn_missing_transport(job, unit);
+    }
     int error = unit->upload(state, ordinal);
     if (!error)
         return WEFT_OK;
@@ -246,11 +268,6 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
 }
 
 /* ------------------------------------------------------------------------------------ teams */
-
-static bool is_direct(struct device_view *view, int pe)
-{
-    return view->areas(view, pe) && view->atomics(view, pe);
-}
 
 static bool team_is_direct(struct device_view *view, const struct weft_team *team)
 {

@@ -15,7 +15,17 @@
  * A put whose source is not registered is copied into the requests (inline). A get into memory that
  * is not registered goes through the queue's result slots. An error completion leaves a record with
  * the queue and the syndrome, and the job fails. */
-#ifndef WEFT_DEVICE_GDA_H
+#ifdef WEFT_DEVICE_P2P
+#error "<weft/device/gda.h> stands in place of <weft/device/p2p.h>"
+#elif !defined WEFT_DEVICE_H
+
+/* Included by a program, before or in place of <weft_device.h>, which includes this file again. */
+#ifndef WEFT_DEVICE_GDA
+#define WEFT_DEVICE_GDA
+#endif
+#include <weft_device.h>
+
+#elif !defined WEFT_DEVICE_GDA_H
 #define WEFT_DEVICE_GDA_H
 
 #include <weft/device/arithmetic.h>
@@ -816,4 +826,6 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
     }
 }
 
+#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
+#error "include <weft/device/gda.h> before <weft_device.h>, or in place of it"
 #endif

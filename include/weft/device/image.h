@@ -78,7 +78,9 @@ void weft_image_add_hip(const struct weft_image *image, const char *arch, const 
     }
 
 /* The transports that were compiled into the PTX (<weft/device/state.h>). */
-#ifdef WEFT_DEVICE_GDA
+#if defined WEFT_DEVICE_P2P
+#define WEFT_IMAGE_CARRIERS 0
+#elif defined WEFT_DEVICE_GDA
 #define WEFT_IMAGE_CARRIERS (1u << WEFT_DEV_CARRIER_PROXY | 1u << WEFT_DEV_CARRIER_GDA)
 #else
 #define WEFT_IMAGE_CARRIERS (1u << WEFT_DEV_CARRIER_PROXY)

