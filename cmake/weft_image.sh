@@ -7,6 +7,7 @@ set -eu
 source=$1 ptx=$2 image=$3 lz4=${4:-}
 if [ $# -gt 4 ]; then shift 4; else shift $#; fi
 kernels=$(sed -nE 's/.*\.entry weft_cuda_kernel_([A-Za-z0-9_]+).*/\1/p' "$ptx")
+transports=$(sed -nE 's/^[^/]*\.const .* weft_dev_carriers = ([0-9]+);.*/\1/p' "$ptx")
 state=$(grep -c '^[^/]*\.const .* weft_dev_state\[' "$ptx" || true)
 pack() { # FILE: sets packed
     packed=$1
@@ -25,7 +26,7 @@ pack() { # FILE: sets packed
         pack "${code#*=}"
         echo "WEFT_IMAGE_HIP(${code%%=*}, \"$packed\")"
     done
-    [ "$state" = 0 ] || echo "WEFT_IMAGE_STATE"
+    [ "$state" = 0 ] || echo "WEFT_IMAGE_STATE(${transports:-0})"
     for kernel in $kernels; do
         echo "WEFT_IMAGE_KERNEL($kernel)"
     done

@@ -4,7 +4,8 @@
  *
  *     WEFT_IMAGE("shift.c", "/tmp/shift.ptx")   the PTX of this file becomes part of the object
  *     WEFT_IMAGE_HIP(gfx90a, "/tmp/shift.gfx90a")   so does its code object for that AMD GPU
- *     WEFT_IMAGE_STATE                          it has weft_dev_state: the library fills it
+ *     WEFT_IMAGE_STATE(2)                       it has weft_dev_state: the library fills it; 2 is
+ *                                               its weft_dev_carriers
  *     WEFT_IMAGE_KERNEL(shift)                  it has this WEFT_KERNEL
  *
  * The library loads the PTX through the CUDA driver when it is first needed, and a code object
@@ -77,16 +78,7 @@ void weft_image_add_hip(const struct weft_image *image, const char *arch, const 
                            weft_image_##arch##_end);                                               \
     }
 
-/* The transports that were compiled into the PTX (<weft/device/state.h>). */
-#if defined WEFT_DEVICE_P2P
-#define WEFT_IMAGE_CARRIERS 0
-#elif defined WEFT_DEVICE_GDA
-#define WEFT_IMAGE_CARRIERS (1u << WEFT_DEV_CARRIER_PROXY | 1u << WEFT_DEV_CARRIER_GDA)
-#else
-#define WEFT_IMAGE_CARRIERS (1u << WEFT_DEV_CARRIER_PROXY)
-#endif
-
-#define WEFT_IMAGE_STATE                                                                           \
+#define WEFT_IMAGE_STATE(transports)                                                               \
     static int weft_image_unit_upload(const struct weft_dev *state, int ordinal)                   \
     {                                                                                              \
         return weft_image_upload(&weft_image, state, sizeof *state, ordinal);                      \
@@ -101,7 +93,7 @@ void weft_image_add_hip(const struct weft_image *image, const char *arch, const 
                                                       .cuda = 1,                                   \
                                                       .upload = weft_image_unit_upload,            \
                                                       .error_text = weft_image_unit_error,         \
-                                                      .carriers = WEFT_IMAGE_CARRIERS};            \
+                                                      .carriers = transports};                     \
     __attribute__((constructor)) static void weft_image_unit_register(void)                        \
     {                                                                                              \
         weft_device_register(&weft_image_unit);                                                    \

@@ -11,9 +11,12 @@
 /* Only the host writes it, never while kernels run. weft_module_init() finds it by this name. */
 #ifndef WEFT_STATE_BY_POINTER
 
+#define WEFT_DEV_CARRIER_BIT(ID, name) | 1u << WEFT_DEV_CARRIER_##ID
 #if WEFT_DEVICE_ONLY
 extern "C" {
 __constant__ struct weft_dev weft_dev_state;
+/* The transports that are compiled in; weft_image.sh reads the value in the PTX. */
+__constant__ unsigned weft_dev_carriers = 0 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_BIT);
 }
 #else
 WEFT_CONST struct weft_dev weft_dev_state;
@@ -60,7 +63,6 @@ static const char *weft_dev_upload_error(int error)
 #else
 #define WEFT_DEV_UNIT_OWN 0
 #endif
-#define WEFT_DEV_CARRIER_BIT(ID, name) | 1u << WEFT_DEV_CARRIER_##ID
 static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 WEFT_DEV_VERSION,
                                                 sizeof(struct weft_dev),
@@ -71,7 +73,6 @@ static struct weft_device_unit weft_dev_unit = {sizeof(struct weft_device_unit),
                                                 0,
                                                 0 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_BIT),
                                                 WEFT_DEV_UNIT_OWN};
-#undef WEFT_DEV_CARRIER_BIT
 #undef WEFT_DEV_UNIT_OWN
 
 __attribute__((constructor)) static void weft_dev_unit_register(void)
@@ -85,6 +86,7 @@ __attribute__((destructor)) static void weft_dev_unit_unregister(void)
 }
 
 #endif
+#undef WEFT_DEV_CARRIER_BIT
 
 #endif
 
