@@ -155,4 +155,10 @@ static inline struct gpu_window *gpu_heap_own(const struct gpu_heap *heap)
     return &heap->windows[heap->boot->local_pe];
 }
 
+/* Whether the address is in this PE's range of the heap, backed or not. */
+static inline bool gpu_heap_covers(const struct gpu_heap *heap, const void *address)
+{
+    return (uintptr_t)address - gpu_heap_own(heap)->base < heap->size;
+}
+
 #endif

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "ops/coll/memory.h"
 #include "tests/unit/coll_kernel.h"
 
 /* --------------------------------------------------------------------------------------- memory */

@@ -27,17 +27,12 @@ static uint64_t most_sent(const struct coll_request *request, int n)
  * are as fast; PART_KERNEL: the kernel is faster. */
 enum part { PART_PUTS, PART_EITHER, PART_KERNEL };
 
-static bool in_own_heap(const struct gpu *gpu, const void *address)
-{
-    return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
-}
-
 /* Whether the kernel can access the address. It may not be able to access memory of another GPU. */
 static bool kernel_reaches(struct gpu *gpu, const void *address)
 {
     int ordinal = -1;
     uintptr_t at = (uintptr_t)address;
-    if (in_own_heap(gpu, address))
+    if (gpu_heap_covers(&gpu->heap, address))
         return true;
     if (gpu_place_of(gpu, address) == GPU_PLACE_DEVICE)
         return !gpu->driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -54,7 +49,7 @@ static weft_status part_of(struct weft_team *team, const struct coll_request *re
     struct gpu *gpu = team->job->gpu;
     const uint64_t *const arrays[] = {request->send_bytes, request->send_at, request->recv_bytes,
                                       request->recv_at};
-    bool able = in_own_heap(gpu, request->dst) && kernel_reaches(gpu, request->src);
+    bool able = gpu_heap_covers(&gpu->heap, request->dst) && kernel_reaches(gpu, request->src);
     bool host = true, pays = true;
     for (int i = 0; i < 4; i++) {
         bool there = gpu_place_of(gpu, arrays[i]) == GPU_PLACE_DEVICE;

@@ -8,6 +8,7 @@
 
 const bool coll_reduces[COLL_WHATS] = {
     [COLL_ALLREDUCE] = true, [COLL_REDUCESCATTER] = true, [COLL_REDUCE] = true};
+const bool coll_is_sized[COLL_WHATS] = {[COLL_COLLECT] = true, [COLL_ALLTOALLV] = true};
 
 enum {
     UNIT = 16,   /* bytes of payload that a thread sends as two LL packets */

@@ -27,6 +27,8 @@ enum coll_what {
 };
 
 extern const bool coll_reduces[COLL_WHATS]; /* whether it combines elements */
+extern const bool
+    coll_is_sized[COLL_WHATS]; /* whether only the GPUs know the sizes of all blocks */
 
 enum coll_algorithm {
     COLL_ALGO_AUTO,           /* nothing is forced: the fastest algorithm by the model */

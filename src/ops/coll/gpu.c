@@ -4,6 +4,7 @@
  * member puts its blocks over the path of each pair, calls quiet, and syncs with the others.
  * Collectives called by device code are in include/weft/device/collective.h. */
 #include "ops/coll/kernel.h"
+#include "ops/coll/memory.h"
 #include "ops/coll/packed.h"
 
 weft_status coll_choose_kernel(struct weft_team *team, const void *dst, const void *src,

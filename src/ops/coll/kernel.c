@@ -170,173 +170,6 @@ static weft_status prepare_team(struct weft_team *team)
     return WEFT_OK;
 }
 
-/* ----------------------------------------------------------------------------------- memory */
-
-/* Whether only the GPUs know the sizes of all blocks. */
-static const bool is_sized[COLL_WHATS] = {[COLL_COLLECT] = true, [COLL_ALLTOALLV] = true};
-
-/* Number of blocks of dst or src at this member. */
-static uint64_t block_count(const struct weft_team *team, const struct coll_request *request,
-                            bool dst)
-{
-    switch (request->what) {
-    case COLL_ALLGATHER:
-        return dst ? (uint64_t)team->n : 1;
-    case COLL_GATHER:
-        return dst && team->me == request->root ? (uint64_t)team->n : 1;
-    case COLL_ALLTOALL:
-        return (uint64_t)team->n;
-    case COLL_SCATTER:
-        return !dst && team->me == request->root ? (uint64_t)team->n : 1;
-    case COLL_REDUCESCATTER:
-        return dst ? 1 : (uint64_t)team->n;
-    default:
-        return 1;
-    }
-}
-
-/* Bytes from the first to the last byte of dst or src, as far as the host knows them. With strides
- * the last element has no gap after it. */
-static uint64_t extent_bytes(const struct weft_team *team, const struct coll_request *request,
-                             bool dst)
-{
-    uint64_t least = request->what == COLL_ALLTOALLV ? request->dst_bytes : request->bytes;
-    if (is_sized[request->what])
-        return least ? least : 1;
-    uint64_t bytes = request->bytes * block_count(team, request, dst);
-    uint64_t stride = dst ? request->dst_stride : request->src_stride;
-    return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
-}
-
-/* Whether this member uses dst or src at all. */
-static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
-{
-    bool root = team->me == request->root;
-    if (request->what == COLL_REDUCE)
-        return !dst || root;
-    if (request->what == COLL_SCATTER)
-        return dst || root;
-    return true;
-}
-
-static bool in_gpu_heap(const struct gpu *gpu, const void *address)
-{
-    return (uintptr_t)address - gpu_heap_own(&gpu->heap)->base < gpu->heap.size;
-}
-
-static weft_status check_side(const struct weft_team *team, const struct coll_request *request,
-                              bool is_dst, bool *host)
-{
-    const void *address = is_dst ? request->dst : request->src;
-    const char *name = is_dst ? "dst" : "src";
-    struct gpu *gpu = team->job->gpu;
-    enum segment_id segment;
-    size_t offset;
-    if (!is_used(team, request, is_dst))
-        return WEFT_OK;
-    if (!address)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
-    size_t bytes = (size_t)extent_bytes(team, request, is_dst);
-    if (access_find(team->job->default_ctx, address, bytes, &segment, &offset)) {
-        *host |= segment != SEG_GPU;
-        return WEFT_OK;
-    }
-    if (in_gpu_heap(gpu, address) ||
-        access_find(team->job->default_ctx, address, 1, &segment, &offset)) {
-        weft_status status = access_find_own(request->function, team->job->default_ctx, address,
-                                             bytes, &segment, &offset);
-        return base_fail_context(status, "argument %s", name);
-    }
-    if (gpu_place_of(gpu, address) != GPU_PLACE_PLAIN)
-        return WEFT_OK;
-    return gpu_api_refuse(
-        &gpu->driver, WEFT_ERR_ADDRESS,
-        "%s: %s (%p) is neither symmetric memory nor memory that GPU %d accesses; "
-        "allocate it with weft_alloc(), cudaMalloc() or cudaMallocHost()",
-        request->function, name, address, gpu->device.ordinal);
-}
-
-/* dst and src must be disjoint, or in place: then each thread reads what it overwrites itself. */
-static weft_status check_overlap(const struct weft_team *team, const struct coll_request *request)
-{
-    if (!is_used(team, request, true) || !is_used(team, request, false))
-        return WEFT_OK;
-    uintptr_t dst = (uintptr_t)request->dst, src = (uintptr_t)request->src, own = src;
-    uint64_t to = extent_bytes(team, request, true), from = extent_bytes(team, request, false);
-    if (request->what == COLL_ALLGATHER || request->what == COLL_GATHER)
-        own = src - (uint64_t)team->me * request->bytes; /* the own block of dst */
-    else if (request->what == COLL_SCATTER || request->what == COLL_REDUCESCATTER)
-        own = src + (uint64_t)team->me * request->bytes; /* the own block of src */
-    bool same = own == dst && request->what != COLL_ALLTOALL;
-    if (same || dst + to <= src || src + from <= dst)
-        return WEFT_OK;
-    return base_fail(
-        WEFT_ERR_ARGUMENT,
-        "%s: dst %p (%llu bytes) and src %p (%llu bytes) overlap; they must be disjoint%s",
-        request->function, request->dst, (unsigned long long)to, request->src,
-        (unsigned long long)from, request->what == COLL_ALLTOALL ? "" : " or in place");
-}
-
-static weft_status check_gpu_memory(const struct weft_team *team,
-                                    const struct coll_request *request, const void *address,
-                                    const char *name)
-{
-    if (!address)
-        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", request->function, name);
-    if (gpu_place_of(team->job->gpu, address) == GPU_PLACE_PLAIN)
-        return gpu_api_refuse(&team->job->gpu->driver, WEFT_ERR_ADDRESS,
-                              "%s: %s (%p) is not memory that GPU %d can access; allocate it with "
-                              "weft_alloc(), cudaMalloc() or cudaMallocHost()",
-                              request->function, name, address, team->job->gpu->device.ordinal);
-    return WEFT_OK;
-}
-
-/* Checks the memory of collectives whose sizes only the GPUs know (collect, alltoallv). */
-static weft_status check_sized_memory(const struct weft_team *team,
-                                      const struct coll_request *request)
-{
-    bool all = request->what == COLL_ALLTOALLV, host = false;
-    weft_status status = check_side(team, request, true, &host);
-    if (!status && host)
-        status =
-            gpu_api_refuse(&team->job->gpu->driver, WEFT_ERR_UNSUPPORTED,
-                           "%s: dst (%p) is symmetric host memory; this call needs GPU memory, "
-                           "symmetric or from cudaMalloc()",
-                           request->function, request->dst);
-    if (status)
-        return status;
-    if (!all && !request->bytes) /* this member sends nothing */
-        return WEFT_OK;
-    status = check_gpu_memory(team, request, request->src, "src");
-    if (!all || status)
-        return status;
-    status = check_gpu_memory(team, request, request->send_bytes, "send_bytes");
-    if (!status)
-        status = check_gpu_memory(team, request, request->send_at, "send_at");
-    if (!status)
-        status = check_gpu_memory(team, request, request->recv_bytes, "recv_bytes");
-    return status ? status : check_gpu_memory(team, request, request->recv_at, "recv_at");
-}
-
-weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
-                               bool *host)
-{
-    uint64_t all;
-    *host = false;
-    uint64_t stride =
-        request->dst_stride > request->src_stride ? request->dst_stride : request->src_stride;
-    if (__builtin_mul_overflow(request->bytes, (uint64_t)team->n, &all) ||
-        (request->element && __builtin_mul_overflow(all, stride, &all)) || all > SIZE_MAX / 2)
-        return base_fail(WEFT_ERR_RANGE, "%s: %llu bytes of %d PEs are too many", request->function,
-                         (unsigned long long)request->bytes, team->n);
-    if (is_sized[request->what])
-        return check_sized_memory(team, request);
-    weft_status status = check_side(team, request, true, host);
-    if (!status)
-        status = check_side(team, request, false, host);
-    return status ? status : check_overlap(team, request);
-}
-
 /* ----------------------------------------------------------------------------------- launch */
 
 static const struct {
@@ -368,7 +201,7 @@ static uint64_t bytes_to_end(struct gpu *gpu, const void *dst)
 {
     CUdeviceptr at = (uintptr_t)dst, start = 0;
     size_t bytes = 0;
-    if (in_gpu_heap(gpu, dst))
+    if (gpu_heap_covers(&gpu->heap, dst))
         return gpu->heap.backed - (at - gpu_heap_own(&gpu->heap)->base);
     if (gpu->driver.PointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) ||
         gpu->driver.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) ||
@@ -444,7 +277,7 @@ static enum coll_kernel kernel_of(const struct coll_request *request,
     if (choice->algorithm == COLL_ALGO_LL128)
         return coll_reduces[request->what] ? COLL_weft_coll_reduce_one_lines
                                            : COLL_weft_coll_send_lines;
-    if (is_sized[request->what])
+    if (coll_is_sized[request->what])
         return choice->algorithm == COLL_ALGO_STAGED ? COLL_weft_coll_sized_scratch
                                                      : COLL_weft_coll_push_sized;
     if (choice->algorithm == COLL_ALGO_STAGED)
@@ -569,7 +402,7 @@ static weft_status compare_members(struct weft_team *team, const struct coll_req
         (uint64_t)call.record.operation | (uint64_t)(uint8_t)request->reduction.type << 8 |
         (uint64_t)(uint8_t)((int)request->reduction.op + request->reduction.weighted) << 16 |
         (uint64_t)(uint16_t)(call.root + 1) << 24 | (uint64_t)team->n << 40;
-    call.checking.header[COLL_HEADER_BYTES] = is_sized[request->what] ? 0 : request->bytes;
+    call.checking.header[COLL_HEADER_BYTES] = coll_is_sized[request->what] ? 0 : request->bytes;
     call.checking.header[COLL_HEADER_DETAIL] =
         request->element ? request->dst_stride << 32 | (request->src_stride & UINT32_MAX) : 0;
     call.checking.header[COLL_HEADER_ALGORITHM] =
@@ -601,9 +434,9 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         return request->dst == request->src
                    ? WEFT_OK
                    : gpu_copy_on(gpu, stream, request->dst, request->src, (size_t)request->bytes);
-    bool symmetric =
-        in_gpu_heap(gpu, request->dst) &&
-        (!coll_reduces[request->what] || (in_gpu_heap(gpu, request->src) && is_aligned(request)));
+    bool symmetric = gpu_heap_covers(&gpu->heap, request->dst) &&
+                     (!coll_reduces[request->what] ||
+                      (gpu_heap_covers(&gpu->heap, request->src) && is_aligned(request)));
     struct coll_choice choice = coll_kernel_choice(team, request, symmetric);
     weft_status status = WEFT_OK;
     fill_call(team, request, &call);
@@ -620,7 +453,7 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         exchange_capture_mode(gpu, &mode);
         return status;
     }
-    if (is_sized[request->what])
+    if (coll_is_sized[request->what])
         return gpu_coll_launch(gpu, kernel, choice.blocks, choice.threads, stream, &call);
     for (uint64_t at = 0; at < request->bytes && !status; at += call.bytes) {
         call.bytes = request->bytes - at < choice.bytes ? request->bytes - at : choice.bytes;

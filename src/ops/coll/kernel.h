@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives on GPU memory by the kernels of gpu/coll/kernels.cu: the exchange of settings between
- * the members at the team's first such collective, the check of a call's memory, and the launch.
- * The launch goes to a stream of the program, or to the library's own stream where the host
- * calls. */
+ * the members at the team's first such collective, and the launch. The launch goes to a stream of
+ * the program, or to the library's own stream where the host calls. */
 #ifndef WEFT_OPS_COLL_KERNEL_H
 #define WEFT_OPS_COLL_KERNEL_H
 
@@ -38,12 +37,6 @@ struct coll_request {
  * every other member's memory, and the team has an area in GPU memory. The same answer at every
  * member. */
 bool coll_kernel_serves(const struct weft_team *team);
-
-/* Checks the memory of a call. The kernels accept the GPU heap and other memory that this GPU can
- * access. *host: true: a side is symmetric host memory, so the host functions must perform the
- * call. WEFT_ERR_ADDRESS: a side is neither. */
-weft_status coll_kernel_memory(const struct weft_team *team, const struct coll_request *request,
-                               bool *host);
 
 /* Whether a kernel is faster than the CPU for a host-initiated collective of `bytes` bytes. For few
  * bytes the CPU's own loads and stores are faster, where the CPUs map the GPU memory of all

@@ -2,6 +2,7 @@
 /* Host-initiated gather and scatter: by kernels where these can serve. Else each member puts its
  * blocks over the path of each pair, calls quiet, and syncs with the others. */
 #include "ops/coll/kernel.h"
+#include "ops/coll/memory.h"
 
 /* Checks the arguments and performs the collective where kernels can. *done: the call is complete,
  * or failed. */

@@ -2,6 +2,7 @@
 /* Collectives in stream order: by the kernels of ops/coll/kernel.c where these can serve, else as
  * host callbacks that call the host functions (call.c). */
 #include "ops/coll/kernel.h"
+#include "ops/coll/memory.h"
 #include "ops/stream/stream.h"
 
 /* Enqueues a host callback. The host function checks the other arguments when it runs. */
