@@ -83,6 +83,7 @@ void gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word, ui
 {
     unsigned n = atomic_load_explicit(&bell->count, memory_order_relaxed);
     bell->entries[n] = (struct gda_doorbell_entry){.word = word, .doorbell = doorbell};
+    /* Release: pairs with forward_doorbells(), which reads the entries below the count. */
     atomic_store_explicit(&bell->count, n + 1, memory_order_release);
 }
 
