@@ -26,4 +26,14 @@ static inline void cpu_relax(void)
 #endif
 }
 
+/* Called after an acquiring load of a word that a NIC may have written: later loads see what the
+ * NIC wrote before. C orders memory among CPUs (on Arm the inner shareable domain, which devices
+ * are outside of). */
+static inline void cpu_order_device_loads(void)
+{
+#if defined(__aarch64__)
+    __asm__ volatile("dmb oshld" ::: "memory");
+#endif
+}
+
 #endif

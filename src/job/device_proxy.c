@@ -400,8 +400,8 @@ weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
         status = start_ring(self, i);
     if (status)
         device_proxy_close(self); /* the job frees the contexts */
-    else
-        *result = self;
+    else                          /* Release: see start_device(). */
+        __atomic_store_n(result, self, __ATOMIC_RELEASE);
     return status;
 }
 

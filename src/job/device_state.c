@@ -508,7 +508,9 @@ static weft_status start_device(struct weft_job *job)
         free(state);
         return status;
     }
-    job->device = state;
+    /* Release: a thread that quiets meanwhile, and finds the pointer by a plain load, sees the
+     * state. */
+    __atomic_store_n(&job->device, state, __ATOMIC_RELEASE);
     status = fill_state(job, state);
     if (!status)
         status = device_watch_start(job, &state->watch);

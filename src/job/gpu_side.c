@@ -153,7 +153,10 @@ weft_status job_gpu_open(struct weft_job *job)
         gpu_close(gpu);
         return status;
     }
-    job->gpu = job->paths.gpu = gpu;
+    /* Release: a thread in another call that finds the pointer, by a plain load, sees what it
+     * points to. */
+    __atomic_store_n(&job->paths.gpu, gpu, __ATOMIC_RELEASE);
+    __atomic_store_n(&job->gpu, gpu, __ATOMIC_RELEASE);
     gpu->multipath.changed = job_show_stripes;
     gpu->multipath.changed_context = job;
     job->box->gpu = gpu->device.ordinal;

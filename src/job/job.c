@@ -539,8 +539,8 @@ weft_status job_fail(struct weft_job *job, weft_status status, const char *sente
         snprintf(job->failure.sentence, sizeof job->failure.sentence, "%s", copy);
         snprintf(job->box->failure, sizeof job->box->failure, "%.255s", copy);
         atomic_store_explicit(&job->failure.status, (int)status, memory_order_release);
-        /* Relaxed: a thread that sees the word reads the sentence under the lock. */
-        __atomic_store_n(job->failure.word, (int32_t)status, __ATOMIC_RELAXED);
+        /* Release: pairs with the fence in job_check_failed(). */
+        __atomic_store_n(job->failure.word, (int32_t)status, __ATOMIC_RELEASE);
         log_info(LOG_JOB, "%s", copy);
     }
     pthread_mutex_unlock(&job->lock);
@@ -557,6 +557,8 @@ weft_status job_fail_all(struct weft_job *job, weft_status status, const char *s
 
 weft_status job_check_failed(struct weft_job *job)
 {
+    /* A caller that has seen the fault word, by a relaxed load, sees the status too. */
+    atomic_thread_fence(memory_order_acquire);
     int failed = atomic_load_explicit(&job->failure.status, memory_order_acquire);
     if (failed) {
         char left[128];

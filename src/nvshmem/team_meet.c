@@ -15,7 +15,8 @@
 #include <sys/random.h>
 
 struct team_entry {
-    /* 0: no entry. Stored last, with release; pairs with the fence in read_entries(). */
+    /* 0: no entry. Set to 0 before the other fields change, and to the id after them; a reader
+     * reads it before and after the other fields (read_entry()). */
     _Atomic uint64_t id;
     int32_t n, index;
     uint64_t free_slots[TEAM_SLOT_WORDS];
@@ -51,7 +52,8 @@ WEFT_EXPORT weft_status weft_nvshmem_team_id(uint64_t *id)
 
 static void publish_entry(struct weft_job *job, uint64_t id, int n, int index)
 {
-    atomic_store_explicit(&own->id, 0, memory_order_release); /* the entry may still be a refusal */
+    atomic_store_explicit(&own->id, 0, memory_order_relaxed); /* the entry may still be a refusal */
+    atomic_thread_fence(memory_order_release); /* pairs with the second fence in read_entry() */
     own->n = n;
     own->index = index;
     memcpy(own->free_slots, team_free_slots(job), sizeof own->free_slots);
@@ -95,18 +97,32 @@ static weft_status add_member(struct meeting *m, int pe, const struct team_entry
     return WEFT_OK;
 }
 
+/* *found: the PE has an entry for this id, and all of `entry` belongs to it. */
+static weft_status read_entry(struct weft_job *job, uint64_t wanted, int pe,
+                              struct team_entry *entry, bool *found)
+{
+    uint64_t id = 0;
+    *found = false;
+    weft_status status = weft_g64(job->default_ctx, &own->id, &id, pe);
+    if (status || id != wanted)
+        return status;
+    atomic_thread_fence(memory_order_acquire); /* pairs with the release in publish_entry() */
+    status = weft_get(job->default_ctx, entry, own, sizeof *entry, pe);
+    atomic_thread_fence(memory_order_acquire); /* the PE may be writing its next entry already */
+    if (!status)
+        status = weft_g64(job->default_ctx, &own->id, &id, pe);
+    *found = !status && id == wanted;
+    return status;
+}
+
 static weft_status read_entries(struct weft_job *job, struct meeting *m)
 {
     weft_status status = WEFT_OK;
     for (int pe = 0; pe < job->npes && !status; pe++) {
-        uint64_t id = 0;
         struct team_entry entry;
-        status = weft_g64(job->default_ctx, &own->id, &id, pe);
-        if (status || id != m->id)
-            continue;
-        atomic_thread_fence(memory_order_acquire); /* pairs with the release in publish_entry() */
-        status = weft_get(job->default_ctx, &entry, own, sizeof entry, pe);
-        if (!status)
+        bool found;
+        status = read_entry(job, m->id, pe, &entry, &found);
+        if (found)
             status = add_member(m, pe, &entry);
     }
     return status;

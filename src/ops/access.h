@@ -186,4 +186,12 @@ static inline void access_copy(void *to, const void *from, size_t bytes)
     memcpy((char *)to + bytes - 4, &tail, 4);
 }
 
+/* The copy of a get. What the caller loads afterwards is not older: a program may get a flag, and
+ * then the data that the flag announces. */
+static inline void access_fetch(void *to, const void *from, size_t bytes)
+{
+    access_copy(to, from, bytes);
+    atomic_thread_fence(memory_order_acquire);
+}
+
 #endif

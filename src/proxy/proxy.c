@@ -222,6 +222,7 @@ bool proxy_read(const uint64_t *words, uint64_t ticket, uint32_t slot_bits,
 
 bool proxy_completed(struct proxy *proxy, uint64_t end)
 {
+    /* Acquire: pairs with publish_count(); the effects of the requests are visible. */
     return atomic_load_explicit(proxy->completed, memory_order_acquire) >= end;
 }
 
@@ -233,6 +234,7 @@ uint64_t proxy_between(const struct proxy *proxy, uint64_t from, uint64_t to)
 void proxy_request_completion(struct proxy *proxy, uint64_t end)
 {
     uint64_t before = atomic_load_explicit(&proxy->wanted, memory_order_relaxed);
+    /* Release: pairs with complete_for_host(), whose quiet covers what this thread has seen. */
     while (before < end &&
            !atomic_compare_exchange_weak_explicit(&proxy->wanted, &before, end,
                                                   memory_order_release, memory_order_relaxed))

@@ -28,6 +28,7 @@ static bool overrun(struct cq *cq)
         return true;
     if (cq->ignore_overrun)
         return false;
+    /* Acquire: the program has read the CQEs that are overwritten. */
     uint32_t consumer = be32(__atomic_load_n(&cq->record[0], __ATOMIC_ACQUIRE));
     if (((cq->producer - consumer) & 0xffffff) < UINT32_C(1) << cq->log_size)
         return false;

@@ -73,7 +73,7 @@ bool qp_record(struct qp *qp, unsigned which, uint16_t *value)
     bool there = true;
     if (qp->send.gpu_ring)
         there = memory_get(qp->device, &word, &qp->record[which], sizeof word);
-    else
+    else /* Acquire: the program wrote the WQEs before the record. */
         word = __atomic_load_n(&qp->record[which], __ATOMIC_ACQUIRE);
     *value = (uint16_t)be32(word);
     return there;

@@ -24,6 +24,7 @@ bool receive_consume(struct qp *qp, uint16_t *index)
     struct receive_queue *q = queue_of(qp);
     if (!q->ring)
         return false;
+    /* Acquire: the program wrote the entries before the record. */
     uint16_t posted = (uint16_t)be32(__atomic_load_n(q->record, __ATOMIC_ACQUIRE));
     if (posted == q->taken)
         return false;

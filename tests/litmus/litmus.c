@@ -8,6 +8,7 @@
  * permitted reordering occurs soon. */
 #include "../job/job.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -149,6 +150,30 @@ static int quiet_completes_get(uint64_t round)
     return stale;
 }
 
+/* own stores; fence; own flag  =>  a peer that gets the flag, and then the data, gets both.
+ * Removed: the get of the data is not awaited. */
+static int get_follows_get(uint64_t round)
+{
+    uint64_t words[WORDS] = {0}, seen = 0;
+    int stale = 0;
+    if (me == 1) {
+        words_of(round, area->data);
+        OK(weft_fence(ctx));
+        __atomic_store_n(&area->flag, round, __ATOMIC_RELAXED);
+        return 0;
+    }
+    for (; seen != round; sched_yield())
+        OK(weft_g64(ctx, &area->flag, &seen, 1));
+    if (removed)
+        OK(weft_get_nbi(ctx, words, area->data, sizeof words, 1));
+    else
+        OK(weft_get(ctx, words, area->data, sizeof words, 1));
+    for (int i = 0; i < WORDS; i++)
+        stale += words[i] != round;
+    OK(weft_quiet(ctx)); /* the lifetime of words[] ends here */
+    return stale;
+}
+
 /* p x; quiet; g y concurrent with p y; quiet; g x => at least one sees the other's store. */
 static int store_buffering(uint64_t round)
 {
@@ -229,6 +254,7 @@ static const struct {
     {"source_is_free_after_put", source_is_free_after_put},
     {"quiet_completes_nbi", quiet_completes_nbi},
     {"quiet_completes_get", quiet_completes_get},
+    {"get_follows_get", get_follows_get},
     {"store_buffering", store_buffering},
     {"barrier_completes", barrier_completes},
     {"sync_shows_own_stores", sync_shows_own_stores},

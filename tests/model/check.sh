@@ -2,10 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # check.sh MODEL.pml holds|broken [-DX ...]: exhaustive search by Spin; exits with 77 without Spin.
 model=$(realpath "$1"); expected=$2; shift 2
-case $expected in holds) optimize=-O1 ;; *) optimize=-O0 ;; esac # a fault is found at once
+# A fault is found at once, and on weak.h the code is long and its search short. clang compiles
+# without optimization in half the time of gcc.
+if [ "$expected" = broken ] || grep -q '^#include "weak.h"' "$model"; then
+    compile="${CC:-$(command -v clang || echo cc)} -O0"
+else
+    compile="${CC:-cc} -O1"
+fi
 command -v spin >/dev/null || { echo "skipped: spin is not installed"; exit 77; }
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT && cd "$dir" || exit 1
-spin "$@" -a "$model" >spin.log 2>&1 && ${CC:-cc} $optimize -w -DVECTORSZ=4096 -DCOLLAPSE -o pan pan.c || { cat spin.log; exit 1; }
+spin "$@" -a "$model" >spin.log 2>&1 &&
+    $compile -w -DSAFETY -DVECTORSZ=4096 -DCOLLAPSE -o pan pan.c || { cat spin.log; exit 1; }
 ./pan -m200000 -w22 >pan.log 2>&1
 grep -E 'errors:|States|states, stored' pan.log
 errors=$(sed -n 's/.*errors: \([0-9]*\).*/\1/p' pan.log)

@@ -288,27 +288,44 @@ WEFT_DEVICE int weft_dev_sync_block_or(int pred)
 #define WEFT_SIMT_RELEASES(o) ((o) == WEFT_ORDER_RELEASE)
 #endif
 
+/* C orders memory among CPUs, on Arm the inner shareable domain. Scope SYS includes NICs, which are
+ * outside of it: the host posts requests with these functions too (gda_queue.h). `kind`: "ld"
+ * orders earlier loads before everything later, "" everything. */
+#if defined(__aarch64__) && !WEFT_SIMT_TSAN
+#define WEFT_SIMT_ORDER_DEVICES(scope, kind)                                                       \
+    do {                                                                                           \
+        if ((scope) == WEFT_SCOPE_SYS)                                                             \
+            __asm__ volatile("dmb osh" kind ::: "memory");                                         \
+    } while (0)
+#else
+#define WEFT_SIMT_ORDER_DEVICES(scope, kind) ((void)(scope))
+#endif
+
 #define WEFT_SIMT_MEMORY(N)                                                                        \
     WEFT_DEVICE uint##N##_t weft_dev_load_u##N(const volatile uint##N##_t *p, int order,           \
                                                int scope)                                          \
     {                                                                                              \
-        (void)scope;                                                                               \
+        uint##N##_t value;                                                                         \
         weft_simt_poll(p, 0);                                                                      \
-        if (order == WEFT_ORDER_ACQUIRE)                                                           \
-            return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                           \
-        uint##N##_t value = __atomic_load_n(p, __ATOMIC_RELAXED);                                  \
-        WEFT_SIMT_LOADED(p);                                                                       \
+        if (order == WEFT_ORDER_ACQUIRE) {                                                         \
+            value = __atomic_load_n(p, __ATOMIC_ACQUIRE);                                          \
+            WEFT_SIMT_ORDER_DEVICES(scope, "ld");                                                  \
+        } else {                                                                                   \
+            value = __atomic_load_n(p, __ATOMIC_RELAXED);                                          \
+            WEFT_SIMT_LOADED(p);                                                                   \
+        }                                                                                          \
         return value;                                                                              \
     }                                                                                              \
     WEFT_DEVICE void weft_dev_store_u##N(volatile uint##N##_t *p, uint##N##_t value, int order,    \
                                          int scope)                                                \
     {                                                                                              \
-        (void)scope;                                                                               \
         weft_simt_writes(p);                                                                       \
-        if (WEFT_SIMT_RELEASES(order))                                                             \
+        if (WEFT_SIMT_RELEASES(order)) {                                                           \
+            WEFT_SIMT_ORDER_DEVICES(scope, "");                                                    \
             __atomic_store_n(p, value, __ATOMIC_RELEASE);                                          \
-        else                                                                                       \
+        } else {                                                                                   \
             __atomic_store_n(p, value, __ATOMIC_RELAXED);                                          \
+        }                                                                                          \
     }
 WEFT_SIMT_MEMORY(8)
 WEFT_SIMT_MEMORY(16)
@@ -472,11 +489,11 @@ WEFT_SIMT_LOOP(max_i64, int64_t, uint64_t, old > value ? old : value)
 
 WEFT_DEVICE void weft_dev_fence(int order, int scope)
 {
-    (void)scope;
 #if WEFT_SIMT_TSAN
-    (void)order;
+    (void)order, (void)scope;
     weft_simt_tsan_fence();
 #else
+    WEFT_SIMT_ORDER_DEVICES(scope, "");
     if (order == WEFT_ORDER_SEQ_CST)
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     else

@@ -193,7 +193,13 @@ const char *wc_isa_name(void)
 
 static inline void fence_loads(void)
 {
+#if defined(__aarch64__)
+    /* Not DMB ISH: devices are outside the inner shareable domain. DSB also waits until stores have
+     * left the CPU, so that the load of wc_flush() follows them. */
+    __asm__ volatile("dsb sy" ::: "memory");
+#else
     __sync_synchronize();
+#endif
 }
 
 #endif

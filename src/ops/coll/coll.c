@@ -54,7 +54,7 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
         (size_t)((char *)&team->mailboxes[member].flag - team->job->segments[SEG_SYSTEM].base);
     weft_status status = WEFT_OK;
     while (!status) {
-        uint64_t seen = atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire);
+        uint64_t seen = coll_reported(team, member);
         if (seen >= phase)
             break;
         status = waiter_step(&waiter, seen);
@@ -107,6 +107,7 @@ static inline weft_status packet_await(struct weft_team *team, int member, uint6
         status = waiter_step(&waiter, seen);
     }
     waiter_end(&waiter);
+    cpu_order_device_loads();
     if (!status)
         access_copy(payload, mailbox->packet[which].payload, bytes);
     return status;

@@ -21,6 +21,7 @@
 #ifndef WEFT_OPS_COLL_H
 #define WEFT_OPS_COLL_H
 
+#include "base/cpus.h"
 #include "job/waiter.h"
 #include "ops/access.h"
 #include "ops/coll/reduce.h"
@@ -66,10 +67,19 @@ static inline weft_status coll_notify(struct weft_team *team, int member, uint64
     return WEFT_OK;
 }
 
+/* The phase that a member has reported to this PE. Acquire: pairs with the release in
+ * coll_notify(), or its equivalent on other paths. */
+static inline uint64_t coll_reported(const struct weft_team *team, int member)
+{
+    uint64_t phase = atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire);
+    cpu_order_device_loads();
+    return phase;
+}
+
 static inline weft_status coll_await(struct weft_team *team, int member, uint64_t phase,
                                      enum box_operation operation)
 {
-    if (likely(atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire) >= phase))
+    if (likely(coll_reported(team, member) >= phase))
         return WEFT_OK;
     return coll_await_slow(team, member, phase, operation);
 }

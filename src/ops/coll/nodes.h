@@ -103,8 +103,7 @@ static inline int counterpart(const struct team_nodes *nodes, int node, int rank
 
 static inline bool has_notified(struct weft_team *team, int member, uint64_t phase)
 {
-    /* Acquire: pairs with the release in coll_notify(), or its equivalent on other paths. */
-    return atomic_load_explicit(&team->mailboxes[member].flag, memory_order_acquire) >= phase;
+    return coll_reported(team, member) >= phase;
 }
 
 static inline char *own_address(struct weft_team *team, struct symmetric_range rank)

@@ -43,7 +43,7 @@ static __attribute__((noinline)) weft_status get_slow(const char *function, weft
     const char *direct = access_guarded(ctx, src, bytes, pe, &peer, &offset);
     if (direct && dst && !access_is_device(ctx, dst)) {
         access_count(BOX_OP_GET, peer, bytes, offset);
-        access_copy(dst, direct, bytes);
+        access_fetch(dst, direct, bytes);
         return WEFT_OK;
     }
     weft_status status = access_resolve(function, ctx, src, bytes, pe, &from);
@@ -77,7 +77,7 @@ WEFT_EXPORT weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size
     if (unlikely(!from || !dst))
         return get_slow("weft_get", ctx, dst, src, bytes, pe, false);
     access_count(BOX_OP_GET, peer, bytes, offset);
-    access_copy(dst, from, bytes);
+    access_fetch(dst, from, bytes);
     return WEFT_OK;
 }
 
@@ -154,7 +154,8 @@ g_slow(const char *function, weft_ctx *ctx, const void *src, void *value, size_t
         if (unlikely(!from || !value || (uintptr_t)src % (bits / 8)))                              \
             return g_slow("weft_g" #bits, ctx, src, value, bits / 8, pe);                          \
         access_count(BOX_OP_GET, peer, bits / 8, offset);                                          \
-        *value = __atomic_load_n((const uint##bits##_t *)from, __ATOMIC_RELAXED);                  \
+        /* Acquire: see access_fetch(). */                                                         \
+        *value = __atomic_load_n((const uint##bits##_t *)from, __ATOMIC_ACQUIRE);                  \
         return WEFT_OK;                                                                            \
     }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Put with signal, and signals without data. */
 #include "base/compare.h"
+#include "base/cpus.h"
 #include "job/waiter.h"
 #include "ops/access.h"
 
@@ -106,6 +107,14 @@ static weft_status check_alignment(const char *function, const uint64_t *signal)
                      (const void *)signal);
 }
 
+/* Acquire: pairs with the release in apply(), or its equivalent on other paths. */
+static inline uint64_t load_signal(const uint64_t *signal)
+{
+    uint64_t value = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+    cpu_order_device_loads();
+    return value;
+}
+
 WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal, uint64_t *value)
 {
     enum segment_id segment;
@@ -123,7 +132,7 @@ WEFT_EXPORT weft_status weft_signal_fetch(weft_ctx *ctx, const uint64_t *signal,
     if (segment == SEG_GPU)
         return gpu_access(ctx->gpu, 0, (uintptr_t)signal, GPU_ACCESS_LOAD, sizeof *signal, 0, 0,
                           value);
-    *value = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+    *value = load_signal(signal);
     return WEFT_OK;
 }
 
@@ -148,12 +157,12 @@ WEFT_EXPORT weft_status weft_signal_wait(weft_ctx *ctx, const uint64_t *signal, 
     waiter.compare = cmp;
     if (segment == SEG_GPU)
         return access_wait_device(ctx, &waiter, signal, sizeof *signal, false, seen);
-    uint64_t now = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+    uint64_t now = load_signal(signal);
     while (!compare_holds(now, cmp, value)) {
         status = waiter_step(&waiter, now);
         if (status)
             break;
-        now = __atomic_load_n(signal, __ATOMIC_ACQUIRE);
+        now = load_signal(signal);
     }
     waiter_end(&waiter);
     if (seen)

@@ -2,6 +2,7 @@
 /* Waits and tests on own symmetric variables: one, all, any or some of several, against one value
  * or a vector of values. A test is a wait that checks once. */
 #include "base/compare.h"
+#include "base/cpus.h"
 #include "job/waiter.h"
 #include "ops/access.h"
 
@@ -86,7 +87,9 @@ static inline uint64_t load_variable(const struct wait_query *query, size_t i)
 {
     if (unlikely(query->segment == SEG_GPU))
         return load_device(query, i) ^ query->flip;
-    return compare_load(query->type, query->ivars + i * query->width) ^ query->flip;
+    uint64_t bits = compare_load(query->type, query->ivars + i * query->width);
+    cpu_order_device_loads();
+    return bits ^ query->flip;
 }
 
 static inline uint64_t expected_bits(const struct wait_query *query, size_t i)

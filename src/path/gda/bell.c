@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
+#include "gpu/map/wc.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,8 +36,9 @@ static bool forward_doorbell(struct gda_doorbell_entry *entry)
     entry->forwarded = value;
     /* The NIC must see the WQEs and the record before this store. The store must be a single one of
      * 8 bytes. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
     __atomic_store_n((volatile uint64_t *)entry->doorbell, value, __ATOMIC_RELEASE);
+    wc_fence(); /* without it the store may stay in the CPU if the page combines writes */
     return true;
 }
 
@@ -81,6 +83,7 @@ void gda_doorbell_add(struct gda_doorbell_thread *bell, const uint64_t *word, ui
 {
     unsigned n = atomic_load_explicit(&bell->count, memory_order_relaxed);
     bell->entries[n] = (struct gda_doorbell_entry){.word = word, .doorbell = doorbell};
+    /* Release: pairs with forward_doorbells(), which reads the entries below the count. */
     atomic_store_explicit(&bell->count, n + 1, memory_order_release);
 }
 

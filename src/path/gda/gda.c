@@ -90,6 +90,7 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
 {
     struct weft_dev_gda_queue *q = host_queue_to(state->gda, peer->pe, adapter);
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
+    /* Acquire: pairs with weft_dev_gda_note(); the NIC has read the blocks that are reused. */
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     *span = (struct span){.q = q,
                           .pe = peer->pe,

@@ -34,8 +34,12 @@ static void count_store(struct mapped *m, int slot)
     if (unlikely(!(atomic_load_explicit(&m->used, memory_order_relaxed) & bit)))
         atomic_fetch_or_explicit(&m->used, bit, memory_order_relaxed);
     const char *storer = atomic_load_explicit(&m->storer, memory_order_relaxed);
-    if (unlikely(storer != &this_thread && storer != &several))
-        atomic_store_explicit(&m->storer, storer ? &several : &this_thread, memory_order_relaxed);
+    /* The exchange fails for the second of two threads that store first at the same time. */
+    if (unlikely(storer != &this_thread && storer != &several) &&
+        (storer ||
+         !atomic_compare_exchange_strong_explicit(&m->storer, &storer, &this_thread,
+                                                  memory_order_relaxed, memory_order_relaxed)))
+        atomic_store_explicit(&m->storer, &several, memory_order_relaxed);
     epoch_give(&m->stores[slot % MAPPED_SLOTS]);
 }
 
@@ -46,10 +50,18 @@ static void flush_other_cpus(void)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
+/* On Arm an interrupt does not flush a CPU's stores, and the kernel's barrier in it (DMB ISH) does
+ * not order stores to devices. */
 void mapped_open(struct mapped *m, const struct path_world *world)
 {
+#if defined(__x86_64__)
+    const bool interrupts_flush = true;
+#else
+    const bool interrupts_flush = false;
+#endif
     m->world = world;
-    m->fences_each = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
+    m->fences_each = !interrupts_flush ||
+                     syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
 void mapped_flush(struct mapped *m)
@@ -64,7 +76,7 @@ void mapped_flush(struct mapped *m)
         return;
     /* `storer` is never reset: otherwise a second quiet would skip the barrier for stores that are
      * still in a CPU's buffers. */
-    if (atomic_load_explicit(&m->storer, memory_order_relaxed) != &this_thread)
+    if (!m->fences_each && atomic_load_explicit(&m->storer, memory_order_relaxed) != &this_thread)
         flush_other_cpus();
     const struct gpu *gpu = m->world->gpu;
     const struct gpu_map *map = gpu->heap.map;
@@ -237,7 +249,10 @@ bool mapped_put_signal(struct mapped *m, struct remote to, const void *src, size
         !store(m, to, src, bytes))
         return false;
     wc_fence(); /* the signal must not become visible before the data */
-    return gpu_map_store(map_of(to), slot_of(signal), signal.offset, &value, sizeof value);
+    if (!gpu_map_store(map_of(to), slot_of(signal), signal.offset, &value, sizeof value))
+        return false;
+    count_store(m, slot_of(signal)); /* another thread's quiet may have completed the data alone */
+    return true;
 }
 
 weft_status mapped_refine(const struct path_world *world, weft_kind kind, int pe, char *found,

@@ -22,7 +22,8 @@ struct mapped {
     _Atomic uint64_t used;
     /* Stores through the mapping, at slot % 64. A load from the same memory completes them. */
     struct epoch stores[MAPPED_SLOTS];
-    bool fences_each; /* the kernel has no membarrier(), so each thread fences its own stores */
+    /* each thread fences its own stores: membarrier() would not flush them, or is missing */
+    bool fences_each;
     const char *_Atomic storer; /* the one thread that has stored, or `several` (mapped.c) */
 };
 

@@ -6,6 +6,7 @@
 #include "path/local/by_gpu.h"
 #include "path/local/mapped.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static char *address(struct remote remote)
@@ -54,6 +55,7 @@ static weft_status p2p_get(struct remote from, void *dst, size_t bytes, bool nbi
     const char *at = address(from);
     if (bytes > 8 || bytes & (bytes - 1) || (uintptr_t)at & (bytes - 1)) {
         memcpy(dst, at, bytes);
+        atomic_thread_fence(memory_order_acquire); /* later loads of the caller are not older */
         return WEFT_OK;
     }
     /* A value of 1, 2, 4 or 8 bytes is read by one load, as p2p_put() writes it. */
@@ -197,6 +199,7 @@ static weft_status p2p_iget(struct remote from, void *dst, const struct path_str
     if (on_gpu(from, dst))
         return p2p_gpu_strided(from, dst, false, s);
     copy_strided(dst, address(from), s->local_step, s->remote_step, s->element, s->n);
+    atomic_thread_fence(memory_order_acquire); /* as in p2p_get() */
     return WEFT_OK;
 }
 

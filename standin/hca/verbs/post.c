@@ -118,6 +118,7 @@ static int write_request(struct hca_qp *q, const struct ibv_send_wr *wr)
 {
     struct draft w;
     uint32_t mask = q->of->send.blocks - 1, slot = q->next & mask;
+    /* Acquire: pairs with complete_send(), which has read the entries that are reused. */
     if (q->posted - __atomic_load_n(&q->done, __ATOMIC_ACQUIRE) >= q->cap.max_send_wr)
         return ENOMEM;
     int e = compose_wqe(&w, q, wr);
