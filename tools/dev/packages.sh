@@ -84,19 +84,25 @@ openssh-client  command -v ssh-keygen
 v4l-utils       command -v v4l2-ctl
 '
 # Of another architecture, which apt_install() adds. (Debian; Ubuntu has arm64 on other servers.)
-packages_arm='
+packages_cross='
 gcc-aarch64-linux-gnu    command -v aarch64-linux-gnu-gcc
 qemu-user-static         command -v qemu-aarch64-static
 libc6-dev:arm64          have_arm libc.so
+libfabric-dev:arm64      have_arm libfabric.so
+'
+packages_arm_short="$packages_cross
 libcmocka-dev:arm64      have_arm libcmocka.so
+"
+packages_arm_packages="$packages_cross
 libjansson-dev:arm64     have_arm libjansson.so
 libhwloc-dev:arm64       have_arm libhwloc.so
 libpng-dev:arm64         have_arm libpng.so
 libexpat1-dev:arm64      have_arm libexpat.so
 libibverbs-dev:arm64     have_arm libibverbs.so
 librdmacm-dev:arm64      have_arm librdmacm.so
-libfabric-dev:arm64      have_arm libfabric.so
-'
+libpmix-dev:arm64        have_arm pkgconfig/pmix.pc
+"
+packages_arm="$packages_arm_short$packages_arm_packages"
 packages_docs='
 scdoc           command -v scdoc
 '
