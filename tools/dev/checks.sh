@@ -181,7 +181,7 @@ run_tsan() {
 
 # What the short form for 64-bit Arm needs and this machine lacks.
 arm_missing() {
-    missing_packages arm_short
+    missing_packages cross arm_test
     [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || echo "qemu-aarch64, registered with the kernel"
 }
 

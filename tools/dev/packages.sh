@@ -90,10 +90,10 @@ qemu-user-static         command -v qemu-aarch64-static
 libc6-dev:arm64          have_arm libc.so
 libfabric-dev:arm64      have_arm libfabric.so
 '
-packages_arm_short="$packages_cross
+packages_arm_test='
 libcmocka-dev:arm64      have_arm libcmocka.so
-"
-packages_arm_packages="$packages_cross
+'
+packages_arm_build='
 libjansson-dev:arm64     have_arm libjansson.so
 libhwloc-dev:arm64       have_arm libhwloc.so
 libpng-dev:arm64         have_arm libpng.so
@@ -101,8 +101,7 @@ libexpat1-dev:arm64      have_arm libexpat.so
 libibverbs-dev:arm64     have_arm libibverbs.so
 librdmacm-dev:arm64      have_arm librdmacm.so
 libpmix-dev:arm64        have_arm pkgconfig/pmix.pc
-"
-packages_arm="$packages_arm_short$packages_arm_packages"
+'
 packages_docs='
 scdoc           command -v scdoc
 '

@@ -12,7 +12,7 @@ bench [argument ...] | build kernels | | build, then run `weft bench` with these
 long | build kernels test | | every test, also those that `test` leaves out
 paths | build kernels test | | the tests that force a path, path by path
 hosts | build kernels test hosts | | jobs over several hosts, which are network namespaces; under Slurm
-arm [short|regex] | build test arm | | cross-build for 64-bit Arm, and run unit, job, shmem, simt and device tests by qemu-user (Debian); short: a dozen of them, as `test` does where what they need is installed
+arm [short] [regex] | build test cross arm_test arm_build | | cross-build for 64-bit Arm, and run unit, job, shmem, simt and device tests by qemu-user (Debian); short: a dozen of them, as `test` does where what they need is installed
 vm [short] | build kernels test vm | 22 min | real verbs (soft RoCE, soft iWARP), bad lines, a camera, in virtual machines (Debian 12)
 faults [rounds] | build kernels test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
 kernels | build kernels | | registers, stack and spills of the kernels of libweft, for each compute capability (needs ptxas)
