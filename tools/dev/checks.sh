@@ -406,12 +406,16 @@ register_arm() {
     [ -e $folder/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$folder/register
 }
 
+register_arm_step() {
+    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
+        step "registering qemu-aarch64 (as root)" register_arm
+}
+
 # Of the tests those are left out that need what qemu-user lacks (file systems' names, tracing), or
 # run a script.
 verb_arm() {
     build default weft_command || exit 1
-    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
-        step "registering qemu-aarch64 (as root)" register_arm || exit 1
+    register_arm_step || exit 1
     if [ "${1:-}" = short ]; then
         run_arm_short
         summary

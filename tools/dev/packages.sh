@@ -100,7 +100,6 @@ libpng-dev:arm64         have_arm libpng.so
 libexpat1-dev:arm64      have_arm libexpat.so
 libibverbs-dev:arm64     have_arm libibverbs.so
 librdmacm-dev:arm64      have_arm librdmacm.so
-libpmix-dev:arm64        have_arm pkgconfig/pmix.pc
 '
 packages_docs='
 scdoc           command -v scdoc
@@ -174,8 +173,10 @@ as_root() {
     fi
 }
 
+# apt_install PACKAGE...: nothing is removed for them. (Some libraries of arm64 take the place of this
+# machine's own, which apt-get would remove without asking.)
 apt_install() {
-    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove --no-install-recommends)
     case " $* " in
     *:arm64\ *)
         dpkg --print-foreign-architectures | grep -qx arm64 ||
