@@ -706,6 +706,7 @@ static void test_cpu_links(void **state)
     assert_string_equal(bundle.kind, "c2c");
     assert_true(number_is(m->gpus[0].memory_numa, 5));
     assert_false(m->gpus[1].memory_numa.known);
+    assert_non_null(strstr(m->gpus[1].memory_numa.why, "has no node"));
     /* A GPU's links have different numbers, of whatever kind they are. */
     assert_true(m->gpus[1].nvlinks.value > 0);
     for (size_t i = 0; i < m->n_links; i++)

@@ -223,6 +223,75 @@ static void test_arm(void **state)
     assert_true(text_is(m->system.cpu_model, "Grace, Neoverse-V2"));
     assert_true(text_is(m->system.cpu_vendor, "NVIDIA"));
     free_tree(m);
+    /* Libraries of another architecture do not count. */
+    m = read_tree(
+        (const struct file[FILES_MOST]){{cpus, v2},
+                                        {"usr/lib/x86_64-linux-gnu/libmlx5.so.1", ""},
+                                        {"usr/lib/aarch64-linux-gnu/libibverbs.so.1", ""}});
+    assert_true(text_is(m->drivers.libmlx5, ""));
+    assert_true(text_is(m->drivers.libibverbs, "libibverbs.so.1"));
+    free_tree(m);
+}
+
+static void put_node(int node, const char *cpus, const char *map, long kib)
+{
+    char name[100], text[100];
+    const char *base = "sys/devices/system/node";
+    snprintf(name, sizeof name, "%s/node%d/cpulist", base, node);
+    put_text(name, cpus);
+    snprintf(name, sizeof name, "%s/node%d/cpumap", base, node);
+    put_text(name, map);
+    snprintf(name, sizeof name, "%s/node%d/meminfo", base, node);
+    snprintf(text, sizeof text, "Node %d MemTotal:       %ld kB\n", node, kib);
+    put_text(name, text);
+    snprintf(name, sizeof name, "%s/node%d/distance", base, node);
+    put_text(name, "10 80 255\n");
+}
+
+/* A Grace with two CPUs: its own node, that of a GPU's memory, and an empty one. hwloc would leave
+ * out the second. */
+static void test_memory_of_gpu(void **state)
+{
+    static const char *const files[][2] = {
+        {"sys/devices/system/cpu/online", "0-1\n"},
+        {"sys/devices/system/cpu/possible", "0-1\n"},
+        {"sys/devices/system/node/online", "0-2\n"},
+        {"sys/devices/system/node/possible", "0-2\n"},
+        {"proc/driver/nvidia/gpus/0009:01:00.0/numa_status", "Node: 1\nStatus: online\n"},
+        {"sys/bus/pci/devices/0009:01:00.0/local_cpus", "3\n"},
+    };
+    snprintf(root, sizeof root, "/tmp/weft-test-system-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        put_text(files[i][0], files[i][1]);
+    for (int cpu = 0; cpu < 2; cpu++) {
+        static const char *const topology[][2] = {
+            {"physical_package_id", "0\n"}, {"package_cpus", "3\n"}, {"core_siblings", "3\n"}};
+        char name[100];
+        for (int i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology/%s", cpu,
+                     topology[i][0]);
+            put_text(name, topology[i][1]);
+        }
+        snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology/core_id", cpu);
+        put_text(name, cpu ? "1\n" : "0\n");
+        snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology/thread_siblings", cpu);
+        put_text(name, cpu ? "2\n" : "1\n");
+    }
+    put_node(0, "0-1\n", "3\n", 503316480);
+    put_node(1, "\n", "0\n", 100219904);
+    put_node(2, "\n", "0\n", 0);
+    struct machine *m = machine_read_live(&(struct machine_source){.root = root});
+    assert_int_equal(m->n_packages, 1);
+    assert_int_equal(m->n_numa, 3);
+    assert_string_equal(machine_find_numa(m, 0)->cpus.value, "0-1");
+    assert_string_equal(machine_find_numa(m, 1)->cpus.value, "");
+    assert_true(number_is(machine_find_numa(m, 1)->memory_bytes, INT64_C(100219904) * 1024));
+    assert_string_equal(machine_find_numa(m, 2)->cpus.value, "");
+    assert_int_equal(machine_count_host_numa(m), 2); /* without a driver no GPU has node 1 */
+    number_set(&machine_add_gpu(m)->memory_numa, 1);
+    assert_int_equal(machine_count_host_numa(m), 1);
+    free_tree(m);
 }
 
 /* The settings that slow a GPU which shares the CPU's page tables. */
@@ -261,10 +330,11 @@ static void test_memory_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_containers),   cmocka_unit_test(test_hypervisors),
-        cmocka_unit_test(test_driver),       cmocka_unit_test(test_fabric_manager_version),
-        cmocka_unit_test(test_device_nodes), cmocka_unit_test(test_root_complexes),
-        cmocka_unit_test(test_arm),          cmocka_unit_test(test_memory_settings),
+        cmocka_unit_test(test_containers),    cmocka_unit_test(test_hypervisors),
+        cmocka_unit_test(test_driver),        cmocka_unit_test(test_fabric_manager_version),
+        cmocka_unit_test(test_device_nodes),  cmocka_unit_test(test_root_complexes),
+        cmocka_unit_test(test_arm),           cmocka_unit_test(test_memory_settings),
+        cmocka_unit_test(test_memory_of_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
