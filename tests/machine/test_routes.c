@@ -23,6 +23,13 @@ static struct machine *load(const char *name)
     return machine;
 }
 
+static struct machine *describe(const char *description)
+{
+    struct machine *m;
+    assert_int_equal(machine_load(description, &m), WEFT_OK);
+    return m;
+}
+
 static struct routes between(const struct machine *m, const char *a, const char *b)
 {
     struct endpoint x, y;
@@ -247,13 +254,6 @@ static void test_across_packages(void **state)
     }
 }
 
-static struct machine *describe(const char *description)
-{
-    struct machine *m;
-    assert_int_equal(machine_load(description, &m), WEFT_OK);
-    return m;
-}
-
 /* ACS and the IOMMU change the expected rates; turning them off restores them. */
 static void test_redirected(void **state)
 {
@@ -322,6 +322,13 @@ static void test_cpu_links(void **state)
     assert_near(rate_of(m, "gpu2", "mlx5_0", ROUTE_PEER), 47500);
     assert_int_equal(whatif_apply(m, "set system.socket_link_mbps 20000"), WEFT_OK);
     assert_near(rate_of(m, "gpu2", "mlx5_0", ROUTE_PEER), 20000);
+    struct routes routes = between(m, "gpu2", "mlx5_4");
+    assert_string_equal(routes_best(&routes)->text, "GPUDirect RDMA over NVLink-C2C");
+    machine_free(m);
+    /* A NIC behind the PCIe switch of the GPU does not go through the CPU. */
+    m = describe("2 gb200, 2 gpu per pcie-switch, nic per gpu");
+    routes = between(m, "gpu0", "mlx5_0");
+    assert_string_equal(routes_best(&routes)->text, "GPUDirect RDMA (PIX)");
     machine_free(m);
 }
 

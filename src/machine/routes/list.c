@@ -309,7 +309,8 @@ bool routes_by_cpu_links(const struct machine *machine, const struct endpoint *g
                          const struct endpoint *nic)
 {
     struct link_bundle cpu = routes_cpu_links(machine, gpu->index);
-    return cpu.links && strcmp(cpu.kind, "c2c") == 0 && gpu->pci && nic->pci;
+    return cpu.links && strcmp(cpu.kind, "c2c") == 0 && gpu->pci && nic->pci &&
+           !routes_common_bridge(machine, gpu->pci, nic->pci);
 }
 
 /* The route of a NIC through a CPU and the links of the GPU to it. From the NIC of another CPU
