@@ -9,6 +9,11 @@ endif()
 # For the short forms of the sanitizers, whose tests need no more of it.
 option(WEFT_RUN_ONLY "of the command only run and version" OFF)
 
+# For `./dev arm short`, whose tests need no more: reduced, but with unit tests, without verbs and the
+# interfaces of OpenSHMEM and NVSHMEM. Each folder of the library is compiled as one source, which
+# takes a quarter of the time.
+option(WEFT_SHORT "of the library the core, each folder as one source" OFF)
+
 # Where oshcc, oshrun and their relatives go (cli/osh).
 set(WEFT_OSH_PREFIX "" CACHE STRING "a folder below the prefix for the commands of OpenSHMEM; else bin")
 

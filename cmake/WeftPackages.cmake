@@ -12,7 +12,12 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ
     GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-set(CPACK_COMPONENTS_ALL library development command documentation)
+set(CPACK_COMPONENTS_ALL library development command)
+if(CMAKE_CROSSCOMPILING) # with cmake/aarch64.cmake; weft-doc is the same for all
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+else()
+  list(APPEND CPACK_COMPONENTS_ALL documentation)
+endif()
 if(WEFT_SPLIT)
   list(APPEND CPACK_COMPONENTS_ALL bench)
 endif()

@@ -92,11 +92,19 @@ static void print_cpus(const struct machine *m, FILE *to)
         fprintf(to, "package %" PRId64 ": %s cores, %s threads\n",
                 number_or(m->packages[i].index, -1), count_text(m->packages[i].cores, 0, one),
                 count_text(m->packages[i].threads, 0, two));
-    for (size_t i = 0; i < m->n_numa; i++)
+    for (size_t i = 0; i < m->n_numa; i++) {
+        const struct machine_gpu *gpu = machine_gpu_of_numa(m, number_or(m->numa[i].index, -1));
+        if (gpu)
+            columns_print(to, 4, "NUMA node %" PRId64 ": %s GiB, memory of gpu%" PRId64,
+                          number_or(m->numa[i].index, -1),
+                          count_text(m->numa[i].memory_bytes, 30, two), number_or(gpu->index, -1));
+        if (!machine_is_host_numa(m, &m->numa[i]))
+            continue;
         columns_print(to, 4, "NUMA node %" PRId64 " of package %s: CPUs %s, %s GiB",
                       number_or(m->numa[i].index, -1), count_text(m->numa[i].package, 0, one),
                       text_or(m->numa[i].cpus, "unknown"),
                       count_text(m->numa[i].memory_bytes, 30, two));
+    }
 }
 
 void topo_tree(const struct machine *m, FILE *to)

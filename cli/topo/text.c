@@ -52,19 +52,30 @@ void topo_label(const struct topo *topo, int a, int b, char *label, size_t size)
 
 enum { LABEL = 10 }; /* width of the label of a line, in columns */
 
+static size_t count_gpu_numa(const struct machine *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        n += m->gpus[i].memory_numa.known;
+    return n;
+}
+
 static void print_system(const struct machine *m, FILE *to)
 {
     const struct machine_system *s = &m->system;
     columns_print(to, LABEL, "machine   %s", m->origin);
     if (m->note)
         columns_print(to, LABEL, "note      %s", m->note);
-    char packages[32] = "? packages"; /* 0 would claim a value that was not read */
+    char packages[32] = "? packages", memory[48] = ""; /* 0 would claim a value that was not read */
+    size_t nodes = machine_count_host_numa(m), of_gpus = count_gpu_numa(m);
     if (m->n_packages)
         snprintf(packages, sizeof packages, "%zu package%s", m->n_packages,
                  m->n_packages == 1 ? "" : "s");
-    columns_print(to, LABEL, "cpu       %s, %s, %zu NUMA node%s",
-                  text_or(s->cpu_model, "model unknown"), packages, m->n_numa,
-                  m->n_numa == 1 ? "" : "s");
+    if (of_gpus)
+        snprintf(memory, sizeof memory, " and %zu of GPU memory", of_gpus);
+    columns_print(to, LABEL, "cpu       %s, %s, %zu NUMA node%s%s",
+                  text_or(s->cpu_model, "model unknown"), packages, nodes, nodes == 1 ? "" : "s",
+                  memory);
     columns_print(to, LABEL, "system    Linux %s, hypervisor %s%s, container %s, IOMMU %s",
                   text_or(s->kernel, "unknown"), text_or(s->hypervisor, "unknown"),
                   machine_is_flat(m) ? " (flat PCI tree: the real one is hidden)" : "",
@@ -76,8 +87,9 @@ static void print_system(const struct machine *m, FILE *to)
 }
 
 /* Describes a GPU without its PCI address. */
-static void gpu_text(const struct machine_gpu *g, char *text, size_t size)
+static void gpu_text(const struct machine *m, const struct machine_gpu *g, char *text, size_t size)
 {
+    struct link_bundle cpu = routes_cpu_links(m, number_or(g->index, -1));
     char memory[32] = "memory unknown", pcie[40] = "PCIe unknown";
     if (g->memory_bytes.known)
         snprintf(memory, sizeof memory, "%" PRId64 " GiB",
@@ -87,18 +99,26 @@ static void gpu_text(const struct machine_gpu *g, char *text, size_t size)
     if (g->pcie_gen_max.known && lanes.known)
         snprintf(pcie, sizeof pcie, "PCIe %" PRId64 " x%" PRId64 "%s", g->pcie_gen_max.value,
                  lanes.value, at_most ? " at most" : "");
+    if (cpu.links) /* the GPU's path to its CPU, whose PCIe link is for its registers only */
+        snprintf(pcie, sizeof pcie, "%.12s %" PRId64 " GB/s", link_title(cpu.kind),
+                 (cpu.line_mbps + 500) / 1000);
+    else if (routes_coherent(m, g))
+        snprintf(pcie, sizeof pcie, "coherent link");
     snprintf(text, size, "%.100s, %s, %s%s", text_or(g->name, "model unknown"), memory, pcie,
              number_is(g->mig, 1) ? ", MIG on" : "");
 }
 
 static void print_gpu(const struct machine *m, const struct machine_gpu *g, FILE *to)
 {
-    char text[200], numa[32] = "NUMA unknown", name[32];
+    char text[200], numa[64] = "NUMA unknown", name[32];
     const struct machine_pci *pci = machine_find_pci(m, g->bdf.value);
     int64_t node = pci ? routes_numa(m, pci) : number_or(g->numa, -1);
     if (node >= 0)
         snprintf(numa, sizeof numa, "NUMA %" PRId64, node);
-    gpu_text(g, text, sizeof text);
+    if (g->memory_numa.known)
+        snprintf(numa + strlen(numa), sizeof numa - strlen(numa), ", memory NUMA %" PRId64,
+                 g->memory_numa.value);
+    gpu_text(m, g, text, sizeof text);
     snprintf(name, sizeof name, "gpu%" PRId64, number_or(g->index, -1));
     columns_print(to, LABEL, "%-9s %s, %s, %s", name, text, text_or(g->bdf, "place unknown"), numa);
 }
@@ -108,9 +128,9 @@ static void print_kinds(const struct machine *m, FILE *to)
 {
     for (size_t i = 0, end; i < m->n_gpus; i = end) {
         char text[200], other[200], name[48];
-        gpu_text(&m->gpus[i], text, sizeof text);
+        gpu_text(m, &m->gpus[i], text, sizeof text);
         for (end = i + 1; end < m->n_gpus; end++) {
-            gpu_text(&m->gpus[end], other, sizeof other);
+            gpu_text(m, &m->gpus[end], other, sizeof other);
             if (strcmp(text, other) != 0)
                 break;
         }

@@ -2,6 +2,7 @@
 /* Tables of hardware generations. See facts.h. */
 #include "machine/facts.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const struct fact_link fact_links[] = {
@@ -86,6 +87,9 @@ const struct fact_gpu fact_gpus[] = {
      "GPUs; five "
      "links each, as NCCL reads them (NVIDIA/nccl topology dumps of this generation); PCI ID "
      "database"},
+    {"gh200", "NVIDIA GH200", "nvidia", 9, 0, GIB(96), GIB(128), "nvlink", 4, 18, 10, 0, 0x2342,
+     "Grace Hopper white paper: 96 GB of HBM3, 900 GB/s of C2C in both directions; PCI ID "
+     "database"},
     {"l40s", "NVIDIA L40S", "nvidia", 8, 9, GIB(48), GIB(64), NULL, 0, 0, 0, 4, 0x26b9,
      "L40S data sheet: no NVLink; PCI ID database"},
     {"a10g", "NVIDIA A10G", "nvidia", 8, 6, GIB(24), GIB(32), NULL, 0, 0, 0, 4, 0x2237,
@@ -138,4 +142,42 @@ void fact_fill_socket_link(struct machine *machine)
         text_unknown(machine, &s->socket_link, "%s", why);
         number_unknown(machine, &s->socket_link_mbps, "%s", why);
     }
+}
+
+/* Numbers: arch/arm64/include/asm/cputype.h of Linux; names: lscpu of util-linux. */
+static const struct {
+    int implementer, part;
+    const char *vendor, *model;
+} fact_arm_cpus[] = {
+    {0x41, 0xd0c, "ARM", "Neoverse-N1"},  {0x41, 0xd40, "ARM", "Neoverse-V1"},
+    {0x41, 0xd49, "ARM", "Neoverse-N2"},  {0x41, 0xd4f, "ARM", "Neoverse-V2"},
+    {0x41, 0xd84, "ARM", "Neoverse-V3"},  {0x41, 0xd8e, "ARM", "Neoverse-N3"},
+    {0x46, 0x001, "FUJITSU", "A64FX"},    {0x48, 0xd01, "HiSilicon", "TaiShan-v110"},
+    {0x4e, 0x010, "NVIDIA", "Olympus"},   {0xc0, 0xac3, "Ampere", "Ampere-1"},
+    {0xc0, 0xac4, "Ampere", "Ampere-1a"},
+};
+
+/* JEP-106 code of NVIDIA, and T241 (Linux: SOC_ID_SMCCC_T241). CPUs of several vendors have cores
+ * of type Neoverse V2, so only the chip shows a Grace. */
+#define GRACE_CHIP "jep106:036b:0241"
+
+void fact_name_arm(struct machine *machine, int64_t implementer, int64_t part, const char *chip)
+{
+    struct machine_system *s = &machine->system;
+    if (!s->arch.value)
+        text_set(machine, &s->arch, "aarch64");
+    for (size_t i = 0; i < sizeof fact_arm_cpus / sizeof fact_arm_cpus[0]; i++)
+        if (fact_arm_cpus[i].implementer == implementer && fact_arm_cpus[i].part == part) {
+            text_set(machine, &s->cpu_vendor, fact_arm_cpus[i].vendor);
+            text_set(machine, &s->cpu_model, fact_arm_cpus[i].model);
+        }
+    if (chip && strcmp(chip, GRACE_CHIP) == 0) {
+        text_set(machine, &s->cpu_vendor, "NVIDIA");
+        text_set(machine, &s->cpu_model, "Grace, Neoverse-V2");
+    }
+    if (!s->cpu_model.value)
+        text_unknown(machine, &s->cpu_model,
+                     "the table of facts has no name for part 0x%" PRIx64
+                     " of implementer 0x%" PRIx64,
+                     part, implementer);
 }

@@ -45,6 +45,10 @@ const struct fact_socket *fact_find_socket(const struct machine *machine);
 /* Sets system.socket_link from the CPU model when it is not known yet. */
 void fact_fill_socket_link(struct machine *machine);
 
+/* Names a 64-bit Arm CPU by the implementer and the part of its main id register (MIDR), and by the
+ * id of the chip, "jep106:036b:0241"; NULL or "": unknown. /proc/cpuinfo has no name of it. */
+void fact_name_arm(struct machine *machine, int64_t implementer, int64_t part, const char *chip);
+
 /* A GPU model. */
 struct fact_gpu {
     const char *word; /* its name in descriptions: "h200" */

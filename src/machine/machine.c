@@ -382,6 +382,28 @@ struct machine_numa *machine_find_numa(const struct machine *machine, int64_t in
     return NULL;
 }
 
+const struct machine_gpu *machine_gpu_of_numa(const struct machine *machine, int64_t index)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (number_is(machine->gpus[i].memory_numa, index))
+            return &machine->gpus[i];
+    return NULL;
+}
+
+bool machine_is_host_numa(const struct machine *machine, const struct machine_numa *node)
+{
+    bool empty = number_is(node->memory_bytes, 0) && !*text_or(node->cpus, "");
+    return !empty && !machine_gpu_of_numa(machine, number_or(node->index, -1));
+}
+
+size_t machine_count_host_numa(const struct machine *machine)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < machine->n_numa; i++)
+        n += machine_is_host_numa(machine, &machine->numa[i]);
+    return n;
+}
+
 struct machine_measured *machine_find_measured(const struct machine *machine, const char *a,
                                                const char *b)
 {

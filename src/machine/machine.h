@@ -142,6 +142,10 @@ struct machine_p2p *machine_find_p2p(const struct machine *machine, int64_t a, i
 struct machine_distance *machine_find_distance(const struct machine *machine, const char *a,
                                                const char *b);
 struct machine_numa *machine_find_numa(const struct machine *machine, int64_t index);
+const struct machine_gpu *machine_gpu_of_numa(const struct machine *machine, int64_t index);
+/* False for the memory of a GPU, and for an empty node, which is for a MIG instance. */
+bool machine_is_host_numa(const struct machine *machine, const struct machine_numa *node);
+size_t machine_count_host_numa(const struct machine *machine);
 struct machine_measured *machine_find_measured(const struct machine *machine, const char *a,
                                                const char *b);
 struct machine_rung *machine_find_rung(const struct machine *machine, int64_t gpu, const char *nic,

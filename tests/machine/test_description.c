@@ -151,6 +151,7 @@ static void test_models(void **state)
     } models[] = {{"l40s", "NVIDIA L40S", 8, 9, 48, 4},
                   {"a10g", "NVIDIA A10G", 8, 6, 24, 4},
                   {"gb200", "NVIDIA GB200", 10, 0, 186, 0},
+                  {"gh200", "NVIDIA GH200", 9, 0, 96, 0},
                   {"mi250x", "AMD Instinct MI250X", 9, 0, 64, 4}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         char text[32];

@@ -176,8 +176,8 @@ static void test_sockets(void **state)
 
 /* Sources: data sheets; the PCI ID repository for PCI numbers; memory as the product name implies.
  * GB200: 13.4 TB in the 72 GPUs of an NVL72, 900 GB/s of C2C in both directions for two GPUs, so
- * half of Grace Hopper's ten links each. MI250X: one of two dies, 128 GB and 400 GB/s in both
- * directions between the two. */
+ * half of Grace Hopper's ten links each. GH200: 96 GB of HBM3, or 144 GB of HBM3e. MI250X: one of
+ * two dies, 128 GB and 400 GB/s in both directions between the two. */
 static const struct {
     const char *word;
     int major, minor;
@@ -192,6 +192,7 @@ static const struct {
     {"h200", 9, 0, 141, "nvlink", 4, 18, 0, 5, 0x2335},
     {"b200", 10, 0, 180, "nvlink", 5, 18, 0, 5, 0x2901},
     {"gb200", 10, 0, 186, "nvlink", 5, 18, 5, 0, 0x2941},
+    {"gh200", 9, 0, 96, "nvlink", 4, 18, 10, 0, 0x2342},
     {"l40s", 8, 9, 48, NULL, 0, 0, 0, 4, 0x26b9},
     {"a10g", 8, 6, 24, NULL, 0, 0, 0, 4, 0x2237},
     {"geforce", 8, 9, 24, NULL, 0, 0, 0, 4, 0x2684},
@@ -229,6 +230,46 @@ static void test_gpus(void **state)
         assert_in_range(f->bar1_bytes, f->memory_bytes, 2 * f->memory_bytes);
     }
     assert_int_equal(fact_n_gpus, sizeof gpus / sizeof gpus[0]); /* a new GPU needs a row here */
+}
+
+/* --- Arm CPUs --------------------------------------------------------------------------------- */
+
+/* Sources: the MIDR_EL1 tables of the Technical Reference Manuals (Neoverse N1: 0x410fd0c0 and so
+ * on), AmpereOne's and A64FX's manuals; the id of the chip as Linux 6.x prints it on Grace. */
+static void test_arm(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned midr; /* implementer << 24 | part << 4 */
+        const char *chip, *vendor, *model;
+    } rows[] = {
+        {0x41 << 24 | 0xd0c << 4, "", "ARM", "Neoverse-N1"},
+        {0x41 << 24 | 0xd40 << 4, NULL, "ARM", "Neoverse-V1"},
+        {0x41 << 24 | 0xd49 << 4, "", "ARM", "Neoverse-N2"},
+        {0x41 << 24 | 0xd4f << 4, "jep106:0a1b:0241", "ARM", "Neoverse-V2"},
+        {0x41 << 24 | 0xd4f << 4, "jep106:036b:0241", "NVIDIA", "Grace, Neoverse-V2"},
+        {0x41 << 24 | 0xd84 << 4, "", "ARM", "Neoverse-V3"},
+        {0x41 << 24 | 0xd8e << 4, "", "ARM", "Neoverse-N3"},
+        {0x46 << 24 | 0x001 << 4, "", "FUJITSU", "A64FX"},
+        {0x48 << 24 | 0xd01 << 4, "", "HiSilicon", "TaiShan-v110"},
+        {0x4e << 24 | 0x010 << 4, "", "NVIDIA", "Olympus"},
+        {0xc0u << 24 | 0xac3 << 4, "", "Ampere", "Ampere-1"},
+        {0xc0u << 24 | 0xac4 << 4, "", "Ampere", "Ampere-1a"},
+        {0x41 << 24 | 0xac3 << 4, "", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct machine *m = machine_new("made");
+        fact_name_arm(m, rows[i].midr >> 24, rows[i].midr >> 4 & 0xfff, rows[i].chip);
+        if (rows[i].model ? !text_is(m->system.cpu_model, rows[i].model) ||
+                                !text_is(m->system.cpu_vendor, rows[i].vendor)
+                          : m->system.cpu_model.value != NULL)
+            fail_msg("row %zu: %s, %s", i, m->system.cpu_vendor.value, m->system.cpu_model.value);
+        if (!rows[i].model)
+            assert_string_equal(m->system.cpu_model.why, "the table of facts has no name for part "
+                                                         "0xac3 of implementer 0x41");
+        assert_true(text_is(m->system.arch, "aarch64"));
+        machine_free(m);
+    }
 }
 
 /* --- transfer routes -------------------------------------------------------------------------- */
@@ -378,9 +419,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pcie),         cmocka_unit_test(test_links),
         cmocka_unit_test(test_pcie_reached), cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_gpus),         cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_acs_bits),     cmocka_unit_test(test_config_bits),
-        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_gpus),         cmocka_unit_test(test_arm),
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_acs_bits),
+        cmocka_unit_test(test_config_bits),  cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

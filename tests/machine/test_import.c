@@ -124,6 +124,29 @@ static void test_smi_forms(void **state)
 }
 
 /* As people paste it: below a prompt with a bracket, and in a message that quotes it. */
+/* GPUs whose memory is a NUMA node: that node, and of the affinity the node of the CPU. */
+static void test_smi_coherent(void **state)
+{
+    static const int memory[] = {2, 10, 18, 26};
+    struct machine *m = load("smi-gb200.txt");
+    for (int i = 0; i < 4; i++) {
+        assert_true(number_is(m->gpus[i].memory_numa, memory[i]));
+        assert_true(number_is(m->gpus[i].numa, i / 2));
+    }
+    assert_int_equal(m->n_numa, 2);
+    assert_string_equal(m->numa[1].cpus.value, "72-143");
+    is_apart(m, "mlx5_2", "mlx5_3", "PIX");
+    is_apart(m, "gpu3", "mlx5_7", "SYS");
+    assert_true(routes_coherent(m, &m->gpus[3]));
+    machine_free(m);
+    m = load("smi-nics.txt");
+    assert_false(m->gpus[0].memory_numa.known);
+    assert_false(routes_coherent(m, &m->gpus[0]));
+    machine_free(m);
+    is_refused("\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\tX\t0-71\t0\t1-2\n",
+               "x:2: GPU NUMA ID of GPU0: \"1-2\" is not a node");
+}
+
 static void test_smi_pasted(void **state)
 {
     static const char *const pasted[] = {
@@ -528,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_smi),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_smi_forms),
+        cmocka_unit_test(test_smi_coherent),
         cmocka_unit_test(test_smi_pasted),
         cmocka_unit_test(test_smi_routes),
         cmocka_unit_test(test_smi_recorded),

@@ -69,6 +69,25 @@ static void test_hwloc_new(void **state)
     machine_free(m);
 }
 
+/* A Grace: its name from MIDR and the id of the chip, and the node that is the GPU's memory. */
+static void test_hwloc_grace(void **state)
+{
+    struct machine *m = load("hwloc-gh200.xml");
+    assert_string_equal(m->system.cpu_model.value, "Grace, Neoverse-V2");
+    assert_string_equal(m->system.arch.value, "aarch64");
+    assert_int_equal(m->n_numa, 3);
+    assert_int_equal(machine_count_host_numa(m), 1);
+    assert_true(number_is(m->gpus[0].memory_numa, 1));
+    assert_ptr_equal(machine_gpu_of_numa(m, 1), &m->gpus[0]);
+    assert_null(machine_gpu_of_numa(m, 0));
+    assert_true(machine_is_host_numa(m, &m->numa[0]));
+    assert_false(machine_is_host_numa(m, &m->numa[1])); /* memory of the GPU */
+    assert_false(machine_is_host_numa(m, &m->numa[2])); /* empty */
+    is_apart(m, "gpu0", "mlx5_0", "NODE");
+    assert_null(m->warnings);
+    machine_free(m);
+}
+
 #define MATRIX(attributes, indexes, values)                                                        \
     "<topology version=\"2.0\">\n<object type=\"Machine\">\n"                                      \
     "<object type=\"PCIDev\" pci_busid=\"0002:01:00.0\" pci_type=\"0302 [10de:15f9]\">"            \
@@ -236,10 +255,10 @@ static void test_hwloc_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hwloc),         cmocka_unit_test(test_hwloc_old),
-        cmocka_unit_test(test_hwloc_new),     cmocka_unit_test(test_hwloc_matrix),
-        cmocka_unit_test(test_hwloc_refused), cmocka_unit_test(test_hwloc_xgmi),
-        cmocka_unit_test(test_hwloc_guest),
+        cmocka_unit_test(test_hwloc),        cmocka_unit_test(test_hwloc_old),
+        cmocka_unit_test(test_hwloc_new),    cmocka_unit_test(test_hwloc_grace),
+        cmocka_unit_test(test_hwloc_matrix), cmocka_unit_test(test_hwloc_refused),
+        cmocka_unit_test(test_hwloc_xgmi),   cmocka_unit_test(test_hwloc_guest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -541,6 +541,48 @@ static void test_other_host(void **state)
     machine_free(m);
 }
 
+/* Grace: settings count only beside a GPU with a coherent link, nodes of GPU memory are no places
+ * of devices, and the kernel's options are those of Arm. */
+static void test_grace(void **state)
+{
+    static struct verdict v;
+    struct machine *m =
+        load("gh200", "set pci[0002:01:00.0].numa -1; set pci[0002:00:00.0].numa -1");
+    assert_int_equal(weight_of(m, REASON_NUMA_UNKNOWN, NULL), -1);
+    assert_int_equal(routes_numa(m, machine_find_pci(m, "0002:01:00.0")), 0);
+    machine_free(m);
+    m = load("gb200-tray", "set pci[0018:01:00.0].numa -1; set pci[0018:00:00.0].numa -1");
+    assert_int_equal(explain_pair(m, "host", "gpu2", &v), WEFT_OK);
+    assert_true(findings_have(&v.findings, REASON_NUMA_UNKNOWN));
+    for (int i = 0; i < v.findings.n; i++)
+        if (v.findings.list[i].reason == REASON_NUMA_UNKNOWN)
+            assert_non_null(strstr(v.findings.list[i].evidence, "on 2 nodes"));
+    verdict_free(&v);
+    assert_int_equal(weight_of(m, REASON_NUMA_BALANCING, NULL), WEIGHT_SLOW);
+    assert_int_equal(weight_of(m, REASON_KERNEL_PAGES, NULL), WEIGHT_NOTE);
+    m->n_links = 0;
+    machine_index(m);
+    assert_int_equal(weight_of(m, REASON_KERNEL_PAGES, NULL), WEIGHT_NOTE);
+    for (size_t i = 0; i < m->n_gpus; i++)
+        m->gpus[i].memory_numa.known = false;
+    assert_int_equal(weight_of(m, REASON_NUMA_BALANCING, NULL), -1);
+    assert_int_equal(weight_of(m, REASON_KERNEL_PAGES, NULL), -1);
+    assert_int_equal(weight_of(m, REASON_INIT_ON_ALLOC, NULL), -1);
+    machine_free(m);
+    for (int arm = 0; arm < 2; arm++) {
+        m = load("2 l40s, iommu on", arm ? "set system.arch aarch64" : "set system.arch x86_64");
+        assert_int_equal(explain_pair(m, "gpu0", "gpu1", &v), WEFT_OK);
+        const char *remedy = NULL;
+        for (int i = 0; i < v.findings.n; i++)
+            if (v.findings.list[i].reason == REASON_P2P_IOMMU)
+                remedy = v.findings.list[i].remedy;
+        assert_non_null(remedy);
+        assert_int_equal(strstr(remedy, "iommu.passthrough=1") != NULL, arm);
+        verdict_free(&v);
+        machine_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_failed_test),
         cmocka_unit_test(test_degraded_fabric),
         cmocka_unit_test(test_other_host),
+        cmocka_unit_test(test_grace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

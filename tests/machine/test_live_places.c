@@ -7,6 +7,7 @@
 #include "made_tree.h"
 
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 #include "machine/checks/doctor.h"
 #include "machine/checks/explain.h"
@@ -287,6 +288,14 @@ static void with_verbs(void)
     put_text("usr/lib/libibverbs.so.1", "");
 }
 
+/* A 64-bit Arm kernel whose processes have pages of 4 KiB. */
+static void small_pages(void)
+{
+    static const uint64_t vector[] = {33, 0x7000, AT_PAGESZ, 4096, AT_NULL, 0};
+    put("proc/self/auxv", vector, sizeof vector);
+    put_text("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
+}
+
 /* --- cases ------------------------------------------------------------------------------------ */
 
 /* `facts` and `links`: for the NVML stand-in; `a` NULL: doctor reports it. `always`: the reason is
@@ -318,6 +327,7 @@ static const struct {
     {REASON_FILE_P2PDMA, no_p2pdma, "", NULL, "gpu0", "/x", false},
     {REASON_NIC_RAILS, two_rails, "", NULL, NULL, NULL, false},
     {REASON_NIC_VF, virtual_function, "", NULL, NULL, NULL, false},
+    {REASON_KERNEL_PAGES, small_pages, "c2c=5,c2c_mbps=44712", NULL, NULL, NULL, false},
     {REASON_LIMIT_PIDS, pid_namespace, "", NULL, NULL, NULL, false},
     {REASON_LIMIT_MEMORY, small_cgroup, "memory=80000000000", NULL, NULL, NULL, false},
 };

@@ -190,6 +190,12 @@ static const struct {
     {REASON_FILE_BUFFERED, "proc/self/mounts", "tmpfs / tmpfs rw 0 0\n", "", NULL, "gpu0", "/x"},
     {REASON_FILE_MOUNT, "proc/self/mounts", NULL, "", NULL, "gpu0", "/x"},
     {REASON_FILE_NO_URING, "proc/sys/kernel/io_uring_disabled", "2\n", "", NULL, NULL, NULL},
+    {REASON_HOST_COHERENT, NULL, NULL, "c2c=10,c2c_mbps=45000", NULL, "host", "gpu0"},
+    {REASON_GDR_COHERENT, NULL, NULL, "c2c=10,c2c_mbps=45000", NULL, "gpu0", "mlx5_0"},
+    {REASON_NUMA_BALANCING, "proc/sys/kernel/numa_balancing", "1\n", "c2c=10,c2c_mbps=45000", NULL,
+     NULL, NULL},
+    {REASON_INIT_ON_ALLOC, "proc/cmdline", "quiet init_on_alloc=1\n", "c2c=10,c2c_mbps=45000", NULL,
+     NULL, NULL},
     {REASON_LIMIT_SECCOMP, "proc/self/status", "CapEff:\t0\nSeccomp:\t2\n", "", NULL, NULL, NULL},
     {REASON_LIMIT_HUGE_PAGES, "sys/kernel/mm/transparent_hugepage/enabled",
      "always madvise [never]\n", "", NULL, NULL, NULL},
@@ -689,6 +695,8 @@ static void test_limits(void **state)
 static void test_cpu_links(void **state)
 {
     make_tree();
+    put_text("proc/driver/nvidia/gpus/0000:10:00.0/numa_status", "Node: 5\nStatus: online\n");
+    put_text("proc/driver/nvidia/gpus/0000:11:00.0/numa_status", "Node: -1\nStatus: offline\n");
     setenv("FAKE_NVML_FACTS", "c2c=10,c2c_mbps=44712", 1);
     const struct machine_source source = {.root = root, .gpus = true, .here = true};
     struct machine *m = machine_read_live(&source);
@@ -696,6 +704,15 @@ static void test_cpu_links(void **state)
     assert_int_equal(bundle.links, 10);
     assert_int_equal(bundle.line_mbps, 447120);
     assert_string_equal(bundle.kind, "c2c");
+    assert_true(number_is(m->gpus[0].memory_numa, 5));
+    assert_false(m->gpus[1].memory_numa.known);
+    assert_non_null(strstr(m->gpus[1].memory_numa.why, "has no node"));
+    /* A GPU's links have different numbers, of whatever kind they are. */
+    assert_true(m->gpus[1].nvlinks.value > 0);
+    for (size_t i = 0; i < m->n_links; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_false(number_is(m->links[i].gpu, m->links[k].gpu.value) &&
+                         number_is(m->links[i].link, m->links[k].link.value));
     machine_free(m);
     unsetenv("FAKE_NVML_FACTS");
     remove_tree();

@@ -55,6 +55,11 @@ static void test_facts(void **state)
     assert_true(p.facts[PROFILE_gpus].known);
     assert_string_equal(p.facts[PROFILE_gpu_models].text, PROFILE_NONE);
     machine_free(machine);
+    /* the NUMA node that is a GPU's memory is no memory of the host */
+    assert_int_equal(machine_read_file(MACHINES "/gh200.json", &machine), WEFT_OK);
+    profile_of(machine, &p);
+    assert_int_equal(p.facts[PROFILE_host_memory_bytes].number, INT64_C(480) << 30);
+    machine_free(machine);
 }
 
 /* The slowest GPU, NIC or link determines the value. */

@@ -23,6 +23,13 @@ static struct machine *load(const char *name)
     return machine;
 }
 
+static struct machine *describe(const char *description)
+{
+    struct machine *m;
+    assert_int_equal(machine_load(description, &m), WEFT_OK);
+    return m;
+}
+
 static struct routes between(const struct machine *m, const char *a, const char *b)
 {
     struct endpoint x, y;
@@ -247,13 +254,6 @@ static void test_across_packages(void **state)
     }
 }
 
-static struct machine *describe(const char *description)
-{
-    struct machine *m;
-    assert_int_equal(machine_load(description, &m), WEFT_OK);
-    return m;
-}
-
 /* ACS and the IOMMU change the expected rates; turning them off restores them. */
 static void test_redirected(void **state)
 {
@@ -300,7 +300,35 @@ static void test_cpu_links(void **state)
     assert_int_equal(routes_cpu_links(m, 0).links, 9);
     m->n_links = 0;
     machine_index(m);
+    /* Memory that is a NUMA node shows a coherent link, of whose rate nothing is known. */
+    assert_int_equal(rate_of(m, "host", "gpu0", ROUTE_HOST), 0);
+    m->gpus[0].memory_numa.known = false;
     assert_near(rate_of(m, "host", "gpu0", ROUTE_HOST), 55400);
+    machine_free(m);
+    /* Four superchips: NVLinks to each peer; the CPU interconnect is of unknown rate. */
+    m = load("gh200-4");
+    assert_int_equal(routes_links(m, 1, 3).links, 6);
+    assert_int_equal(routes_links(m, 1, 3).line_mbps, 6 * 26562);
+    assert_near(rate_of(m, "numa2", "gpu2", ROUTE_HOST), 346000);
+    assert_int_equal(rate_of(m, "numa1", "gpu2", ROUTE_HOST), 0);
+    assert_int_equal(whatif_apply(m, "set system.socket_link_mbps 100000"), WEFT_OK);
+    assert_near(rate_of(m, "numa1", "gpu2", ROUTE_HOST), 100000);
+    machine_free(m);
+    /* A tray: half of the links for each GPU; a NIC of the other CPU passes its port's rate. */
+    m = load("gb200-tray");
+    assert_int_equal(routes_cpu_links(m, 2).line_mbps, 5 * 44712);
+    assert_near(rate_of(m, "gpu2", "mlx5_4", ROUTE_PEER), 47500);
+    assert_near(rate_of(m, "gpu2", "mlx5_6", ROUTE_PEER), 23750);
+    assert_near(rate_of(m, "gpu2", "mlx5_0", ROUTE_PEER), 47500);
+    assert_int_equal(whatif_apply(m, "set system.socket_link_mbps 20000"), WEFT_OK);
+    assert_near(rate_of(m, "gpu2", "mlx5_0", ROUTE_PEER), 20000);
+    struct routes routes = between(m, "gpu2", "mlx5_4");
+    assert_string_equal(routes_best(&routes)->text, "GPUDirect RDMA over NVLink-C2C");
+    machine_free(m);
+    /* A NIC behind the PCIe switch of the GPU does not go through the CPU. */
+    m = describe("2 gb200, 2 gpu per pcie-switch, nic per gpu");
+    routes = between(m, "gpu0", "mlx5_0");
+    assert_string_equal(routes_best(&routes)->text, "GPUDirect RDMA (PIX)");
     machine_free(m);
 }
 

@@ -41,6 +41,8 @@ static const char *const machines[] = {
     "4 a10g, no pcie-switch, 2 socket, iommu on, nic beside gpu1",
     "2 gb200, 2 socket",
     MACHINES "/gh200.json",
+    MACHINES "/gh200-4.json",
+    MACHINES "/gb200-tray.json",
     MACHINES "/h100-1-vm.json",
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };

@@ -71,6 +71,10 @@ short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^j
 short_tsan_build=(-DWEFT_RUN_ONLY=ON
     '-DWEFT_PLAIN=(gpu|nvshmem|shmem|driver)/|path/(gda|local/(relay|p2p_gpu)|net/(hmem|stage|stripe))|boot/(pmix|tcp|rendezvous|local|unique)')
 
+# The short form of `./dev arm`: atomics, what goes over the wire, allocation, the contexts of lanes,
+# packets; jobs of two PEs, one of them over the network.
+short_arm=(-R '^unit\.(alloc|heap|handshake|net_message|reduce_arithmetic|siphash|simt_(warp|memory))$|^job\.((rma|atomic)\.p2p|atomic\.net_tcp)\.2$|^device\.packet\.weak\.2$')
+
 # prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
 # all that the selected tests run.
 prepare() {
@@ -80,7 +84,9 @@ prepare() {
     configure "$preset" ${short_form[@]+"${short_form[@]}"} || return
     case $1 in
     -*)
-        nice -n 15 ninja -C "$folder" -j "$cores" weft_command $(targets_of "$folder" "$@")
+        # What starts jobs is this machine's own where the tests are of another architecture.
+        nice -n 15 ninja -C "$folder" -j "$cores" $([ "$preset" = arm-short ] || echo weft_command) \
+            $(targets_of "$folder" "$@" | grep -vx bin/weft)
         ;;
     *) nice -n 15 ninja -C "$folder" -j "$cores" "$@" ;;
     esac
@@ -93,10 +99,12 @@ prepare_in_background() {
         # Each in a process group of its own, so that all of it can be ended.
         set -m
         trap 'kill -- "-$building" 2>/dev/null; exit 1' TERM
-        for preset in asan tsan clang; do
+        for preset in asan tsan arm-short clang; do
+            [ $preset != arm-short ] || [ -z "$(arm_missing)" ] || continue
             case $preset in
             asan) selection=("${short_asan[@]}") short_form=("${short_asan_build[@]}") ;;
             tsan) selection=("${short_tsan[@]}") short_form=("${short_tsan_build[@]}") ;;
+            arm-short) selection=("${short_arm[@]}") short_form=() ;;
             clang) selection=(fuzz_targets) short_form=() ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
@@ -169,6 +177,26 @@ run_tsan() {
     local fixed=(setarch "$(uname -m)" -R)
     "${fixed[@]}" true 2>/dev/null || fixed=()
     tests build-tsan "tests under ThreadSanitizer" ${fixed[@]+"${fixed[@]}"} ctest "$@"
+}
+
+# What the short form for 64-bit Arm needs and this machine lacks.
+arm_missing() {
+    missing_packages cross arm_test
+    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || echo "qemu-aarch64, registered with the kernel"
+}
+
+# Jobs of Arm processes are started by this machine's own launcher, because qemu-user has no
+# clone(CLONE_PIDFD).
+run_arm_short() {
+    local missing
+    missing=$(arm_missing | paste -sd ' ')
+    if [ -n "$missing" ]; then
+        skip "tests on 64-bit Arm by qemu-user: not here: $missing (./dev arm short installs it)"
+        return
+    fi
+    check_prepared arm-short "${short_arm[@]}" || return 0
+    mkdir -p build-arm-short/bin && cp build/bin/weft build-arm-short/bin/weft
+    tests build-arm-short "tests on 64-bit Arm" ctest "${short_arm[@]}"
 }
 
 # fuzz_one SECONDS TARGET
@@ -251,6 +279,7 @@ verb_test() {
     check_format
     run_asan "${short_asan[@]}"
     run_tsan "${short_tsan[@]}"
+    run_arm_short
     run_fuzz 1
     check "a dozen faults on purpose" tools/mutants/run.sh --short
     # With what clang itself warns of. ./dev lint has the analyzer, which takes ten times as long, and
@@ -377,18 +406,27 @@ register_arm() {
     [ -e $folder/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$folder/register
 }
 
-# Jobs of Arm processes, started by this machine's own launcher: qemu-user has no clone(CLONE_PIDFD).
-# What is left out needs what it lacks too (file systems' names, tracing), or runs a script.
+register_arm_step() {
+    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
+        step "registering qemu-aarch64 (as root)" register_arm
+}
+
+# Of the tests those are left out that need what qemu-user lacks (file systems' names, tracing,
+# io_uring), count threads, of which it has one of its own, or run a script.
 verb_arm() {
     build default weft_command || exit 1
-    [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] ||
-        step "registering qemu-aarch64 (as root)" register_arm || exit 1
+    register_arm_step || exit 1
+    if [ "${1:-}" = short ]; then
+        run_arm_short
+        summary
+        return
+    fi
     step "configuring build-arm" cmake -S . -B build-arm -G Ninja --toolchain cmake/aarch64.cmake \
         -DCMAKE_BUILD_TYPE=Release -DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none -DWEFT_WERROR=OFF || exit 1
     step "building build-arm" nice ninja -C build-arm -j "$cores" || exit 1
     cp build/bin/weft build-arm/bin/weft
     tests build-arm "tests on 64-bit Arm" ctest -L '^(unit|job|shmem|simt|device|litmus)$' -LE long \
-        -E 'unit.(file_drive|file_faults|gpu_peers|wire|install|layout|pages|man_|documented|release|dev)|built|compile_time|profile_tool' \
+        -E 'unit.(file_drive|file_faults|gpu_peers|wire|install|layout|pages|man_|documented|release|dev)|built|compile_time|profile_tool|file_disks|threadless' \
         ${1:+-R "$1"}
     summary
 }

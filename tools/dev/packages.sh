@@ -84,18 +84,22 @@ openssh-client  command -v ssh-keygen
 v4l-utils       command -v v4l2-ctl
 '
 # Of another architecture, which apt_install() adds. (Debian; Ubuntu has arm64 on other servers.)
-packages_arm='
+packages_cross='
 gcc-aarch64-linux-gnu    command -v aarch64-linux-gnu-gcc
 qemu-user-static         command -v qemu-aarch64-static
 libc6-dev:arm64          have_arm libc.so
+libfabric-dev:arm64      have_arm libfabric.so
+'
+packages_arm_test='
 libcmocka-dev:arm64      have_arm libcmocka.so
+'
+packages_arm_build='
 libjansson-dev:arm64     have_arm libjansson.so
 libhwloc-dev:arm64       have_arm libhwloc.so
 libpng-dev:arm64         have_arm libpng.so
 libexpat1-dev:arm64      have_arm libexpat.so
 libibverbs-dev:arm64     have_arm libibverbs.so
 librdmacm-dev:arm64      have_arm librdmacm.so
-libfabric-dev:arm64      have_arm libfabric.so
 '
 packages_docs='
 scdoc           command -v scdoc
@@ -169,8 +173,10 @@ as_root() {
     fi
 }
 
+# apt_install PACKAGE...: nothing is removed for them. (Some libraries of arm64 take the place of this
+# machine's own, which apt-get would remove without asking.)
 apt_install() {
-    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends)
+    local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove --no-install-recommends)
     case " $* " in
     *:arm64\ *)
         dpkg --print-foreign-architectures | grep -qx arm64 ||

@@ -12,7 +12,7 @@ bench [argument ...] | build kernels | | build, then run `weft bench` with these
 long | build kernels test | | every test, also those that `test` leaves out
 paths | build kernels test | | the tests that force a path, path by path
 hosts | build kernels test hosts | | jobs over several hosts, which are network namespaces; under Slurm
-arm [regex] | build test arm | | cross-build for 64-bit Arm, and run unit, job, shmem, simt and device tests by qemu-user (Debian)
+arm [short] [regex] | build test cross arm_test arm_build | | cross-build for 64-bit Arm, and run unit, job, shmem, simt and device tests by qemu-user (Debian); short: a dozen of them, as `test` does where what they need is installed
 vm [short] | build kernels test vm | 22 min | real verbs (soft RoCE, soft iWARP), bad lines, a camera, in virtual machines (Debian 12)
 faults [rounds] | build kernels test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
 kernels | build kernels | | registers, stack and spills of the kernels of libweft, for each compute capability (needs ptxas)
@@ -26,7 +26,7 @@ format | format | | rewrite the sources as .clang-format says
 lint | build kernels test format tidy lint | | check the format; clang-tidy; cppcheck; list what is large
 docs | build kernels test docs site | | all documentation, with lists of all functions, as a site in build/site
 install [prefix] | build kernels docs | | build and install (/usr/local)
-packages | build kernels docs site packages | | Debian packages in build-packages/, checked by lintian; the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
+packages [arm64] | build kernels docs site packages | | Debian packages in build-packages/, checked by lintian (arm64: cross-built in build-packages-arm64/, and run by qemu-user); the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
 release [--draft] [short] | build kernels docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
 chroot [release] | chroot | | install and packages tried in a bare Debian 12 (noble: Ubuntu 24.04); as root
 '

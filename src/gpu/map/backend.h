@@ -7,6 +7,9 @@
 #include "driver/rm.h"
 #include "gpu/map/map.h"
 
+/* Page size of gdrdrv and of GPUs. */
+enum { MAP_PAGE_BYTES = 65536 };
+
 /* An allocation that can be mapped. */
 struct map_memory {
     struct map_memory *next;

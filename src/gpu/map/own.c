@@ -14,7 +14,6 @@
 #include <sys/mman.h>
 
 enum {
-    PAGE = 65536,           /* page size of gdrdrv and of GPUs, bytes */
     IDLE_LEAST = 64 << 20,  /* bytes kept when the size of BAR1 is not known */
     IDLE_LARGEST = 1 << 30, /* bytes kept at most */
     /* the kept mappings get 1/8 of BAR1, which other processes need as well */
@@ -183,12 +182,13 @@ static struct map_memory *find_known_memory(const struct gpu_map *map,
 static struct map_memory *add_memory(struct gpu_map *map, struct allocation *allocation)
 {
     struct map_memory *memory = calloc(1, sizeof *memory);
-    size_t lead = allocation->start % PAGE;
+    size_t lead = allocation->start % MAP_PAGE_BYTES;
     if (!memory)
         return NULL;
     *memory = (struct map_memory){.next = map->own,
                                   .slot = -1,
-                                  .bytes = (lead + allocation->bytes + PAGE - 1) / PAGE * PAGE,
+                                  .bytes = (lead + allocation->bytes + MAP_PAGE_BYTES - 1) /
+                                           MAP_PAGE_BYTES * MAP_PAGE_BYTES,
                                   .bus_id = map->gpu->device.bus_id,
                                   .address = allocation->start - lead,
                                   .start = allocation->start,
@@ -297,8 +297,9 @@ static weft_status find_or_map(struct gpu_map *map, struct allocation *allocatio
         memory = add_memory(map, allocation);
     if (!memory)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a mapping");
-    size_t offset = (uintptr_t)address - memory->address, first = offset / PAGE * PAGE;
-    size_t whole = (offset + bytes - first + PAGE - 1) / PAGE * PAGE;
+    size_t offset = (uintptr_t)address - memory->address,
+           first = offset / MAP_PAGE_BYTES * MAP_PAGE_BYTES;
+    size_t whole = (offset + bytes - first + MAP_PAGE_BYTES - 1) / MAP_PAGE_BYTES * MAP_PAGE_BYTES;
     weft_status status = WEFT_OK;
     *piece = find_covering_piece(memory, first, whole);
     if (!*piece) {

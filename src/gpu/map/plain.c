@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 65536, TEST_BYTES = 4096 }; /* bytes */
+enum { TEST_BYTES = 4096 };
 
 /* Positions of 32-bit words in the handle (as in driver 580). */
 enum { WORD_OFFSET = 7, WORD_CLIENT = 12, WORD_OBJECT = 13, WORDS = 16 };
@@ -39,7 +39,7 @@ static weft_status duplicate_object(struct gpu_map *map, struct map_memory *memo
             memory->start);
     memcpy(words, &handle, sizeof words);
     size_t lead = memory->start - memory->address;
-    if (words[WORD_OFFSET] % PAGE != lead)
+    if (words[WORD_OFFSET] % MAP_PAGE_BYTES != lead)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "cuIpcGetMemHandle of %#llx gives the offset %#x: this driver uses "
                          "another handle format",
@@ -71,8 +71,9 @@ static weft_status test_mapping(struct gpu_map *map, struct map_memory *memory)
 
 static weft_status test_allocation(struct gpu_map *map, CUdeviceptr at)
 {
-    size_t lead = at % PAGE;
-    struct map_memory memory = {.bytes = (lead + TEST_BYTES + PAGE - 1) / PAGE * PAGE,
+    size_t lead = at % MAP_PAGE_BYTES;
+    struct map_memory memory = {.bytes = (lead + TEST_BYTES + MAP_PAGE_BYTES - 1) / MAP_PAGE_BYTES *
+                                         MAP_PAGE_BYTES,
                                 .bus_id = map->gpu->device.bus_id,
                                 .start = at,
                                 .address = at - lead};

@@ -85,5 +85,7 @@ void check_nic_keys(const struct machine *machine, struct findings *findings);
 
 void check_drivers(const struct machine *machine, struct findings *findings);
 void check_limits(const struct machine *machine, struct findings *findings);
+/* Checks kernel settings that slow a GPU with a coherent link to its CPU (NVLink-C2C). */
+void check_coherent(const struct machine *machine, struct findings *findings);
 
 #endif

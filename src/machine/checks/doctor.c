@@ -81,6 +81,7 @@ static int examine_drivers(const struct machine *machine, struct findings *findi
 static int examine_limits(const struct machine *machine, struct findings *findings)
 {
     check_limits(machine, findings);
+    check_coherent(machine, findings);
     return 1;
 }
 

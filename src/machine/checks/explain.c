@@ -2,6 +2,7 @@
 /* Runs the checks of a pair. See explain.h. */
 #include "machine/checks/explain.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,6 +85,25 @@ static void add_ladder(const struct machine *machine, struct verdict *v)
     }
 }
 
+/* Adds what a coherent link means for the two ends of a pair. */
+static void explain_coherent(const struct machine *machine, const struct machine_gpu *gpu,
+                             struct findings *findings)
+{
+    struct link_bundle cpu = routes_cpu_links(machine, number_or(gpu->index, -1));
+    char links[96] = "", node[64] = "";
+    if (!routes_coherent(machine, gpu))
+        return;
+    if (cpu.links)
+        snprintf(links, sizeof links, "%dx %.20s, %" PRId64 " GB/s in each direction", cpu.links,
+                 link_title(cpu.kind), (cpu.line_mbps + 500) / 1000);
+    if (gpu->memory_numa.known)
+        snprintf(node, sizeof node, "%sthe GPU's memory is NUMA node %" PRId64,
+                 cpu.links ? "; " : "", gpu->memory_numa.value);
+    findings->path = cpu.links ? link_title(cpu.kind) : "coherent link";
+    finding_add(findings, REASON_HOST_COHERENT, WEIGHT_NOTE, NULL, "%s%s", links, node);
+    check_coherent(machine, findings);
+}
+
 static void explain_host(const struct machine *machine, const struct endpoint *device,
                          struct findings *findings)
 {
@@ -95,6 +115,8 @@ static void explain_host(const struct machine *machine, const struct endpoint *d
         check_mapping(machine, gpu, findings);
         check_pcie(machine, device, findings);
         check_host_speed(machine, device, findings);
+        findings->routes_off = 0;
+        explain_coherent(machine, gpu, findings);
     } else if (device->kind == ENDPOINT_NIC) {
         check_nic(machine, device, findings);
     } else {

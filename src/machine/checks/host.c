@@ -149,3 +149,31 @@ void check_limits(const struct machine *machine, struct findings *findings)
     check_gpu_nodes(machine, findings);
     check_memory(machine, findings);
 }
+
+/* --- coherent links between GPU and CPU ------------------------------------------------------- */
+
+static bool has_coherent_gpu(const struct machine *machine)
+{
+    for (size_t i = 0; i < machine->n_gpus; i++)
+        if (routes_coherent(machine, &machine->gpus[i]))
+            return true;
+    return false;
+}
+
+/* Settings that NVIDIA recommends for Grace ("Grace CPU Benchmarking Guide", Platform
+ * Configuration, and "Grace Performance Tuning Guide", Operating System Settings). */
+void check_coherent(const struct machine *machine, struct findings *findings)
+{
+    const struct machine_system *s = &machine->system;
+    if (!has_coherent_gpu(machine))
+        return;
+    if (number_or(s->numa_balancing, 0) > 0)
+        finding_repair(finding_add(findings, REASON_NUMA_BALANCING, WEIGHT_SLOW, NULL,
+                                   "kernel.numa_balancing is %" PRId64, s->numa_balancing.value),
+                       "set system.numa_balancing 0");
+    if (text_is(s->arch, "aarch64") && number_is(s->page_bytes, 4096))
+        finding_add(findings, REASON_KERNEL_PAGES, WEIGHT_NOTE, NULL, "kernel %s: pages of 4 KiB",
+                    text_or(s->kernel, "?"));
+    if (number_is(s->init_on_alloc, 1))
+        finding_add(findings, REASON_INIT_ON_ALLOC, WEIGHT_NOTE, NULL, "init_on_alloc is on");
+}

@@ -317,10 +317,15 @@ static void add_gdr(const struct machine *machine, const struct endpoint *gpu,
     if (!findings->off_only)
         check_far(machine, gpu, nic, direct, findings);
     check_nic(machine, nic, findings);
-    /* only a note when the route is off for another cause */
-    check_pcie_route(machine, gpu, nic,
-                     findings_turn_off(findings, ROUTE_BIT(ROUTE_PEER)) ? WEIGHT_NOTE : WEIGHT_SLOW,
-                     findings);
+    if (routes_by_cpu_links(machine, gpu, nic))
+        finding_add(findings, REASON_GDR_COHERENT, WEIGHT_NOTE, NULL,
+                    "%s has %dx NVLink-C2C to its CPU", gpu->name,
+                    routes_cpu_links(machine, gpu->index).links);
+    else /* only a note when the route is off for another cause */
+        check_pcie_route(machine, gpu, nic,
+                         findings_turn_off(findings, ROUTE_BIT(ROUTE_PEER)) ? WEIGHT_NOTE
+                                                                            : WEIGHT_SLOW,
+                         findings);
     check_mapping(machine, g, findings);
 }
 

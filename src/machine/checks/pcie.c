@@ -73,6 +73,8 @@ void check_pcie_route(const struct machine *machine, const struct endpoint *a,
                                         "IOMMU groups are of type DMA; kernel options \"%s\"",
                                         text_or(machine->system.iommu_options, ""));
         finding_repair(f, "set iommu passthrough");
+        if (text_is(machine->system.arch, "aarch64"))
+            finding_remedy(f, "add iommu.passthrough=1 to the kernel command line", "");
         repair_acs(bridges, n, f);
     }
     for (int i = 0; i < n; i++) {
@@ -118,10 +120,11 @@ void check_pcie(const struct machine *machine, const struct endpoint *device,
     bool gpu = device->kind == ENDPOINT_GPU;
     if (!device->pci)
         return;
-    if (machine->n_numa > 1 && routes_numa(machine, device->pci) < 0)
+    size_t nodes = machine_count_host_numa(machine);
+    if (nodes > 1 && routes_numa(machine, device->pci) < 0)
         finding_add(findings, REASON_NUMA_UNKNOWN, WEIGHT_SLOW, device->name,
                     "%s (%s): numa_node is -1 on %zu nodes", device->name,
-                    text_or(device->pci->bdf, "?"), machine->n_numa);
+                    text_or(device->pci->bdf, "?"), nodes);
     for (const struct machine_pci *at = device->pci; at && at->bdf.value;
          at = machine_find_pci(machine, at->parent.value)) {
         const struct machine_pci *above = machine_find_pci(machine, at->parent.value);

@@ -107,6 +107,8 @@ static void fill_host(const struct machine *m, struct profile_fact *f)
         threads.value += number_or(m->packages[i].threads, 0);
     }
     for (size_t i = 0; i < m->n_numa; i++) {
+        if (!machine_is_host_numa(m, &m->numa[i]))
+            continue;
         bytes.known &= m->numa[i].memory_bytes.known;
         bytes.value += number_or(m->numa[i].memory_bytes, 0);
     }

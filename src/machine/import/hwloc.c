@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "machine/facts.h"
 
 enum {
     VERSION_MOST = 3,
@@ -33,6 +34,7 @@ struct hwloc_reader {
     struct import *im;
     struct import_set *packages; /* [package]: its CPUs */
     bool distances;              /* the file has a matrix of distances that is ignored */
+    const char *chip;            /* of an Arm CPU; NULL when the file does not have it */
     int version;                 /* of the format */
 };
 
@@ -169,6 +171,11 @@ static weft_status read_hwloc_package(struct hwloc_reader *r, const struct xml_n
     set_hwloc_text(m, &s->cpu_model, info_of(node, "CPUModel"));
     set_hwloc_number(&s->cpu_family, info_of(node, "CPUFamilyNumber"), 0, 4096);
     set_hwloc_number(&s->cpu_model_number, info_of(node, "CPUModelNumber"), 0, 65536);
+    int64_t implementer, part;
+    if (info_of(node, "CPUImplementer") && info_of(node, "CPUPart") &&
+        import_number(info_of(node, "CPUImplementer"), 0, 255, &implementer) &&
+        import_number(info_of(node, "CPUPart"), 0, 4095, &part))
+        fact_name_arm(m, implementer, part, r->chip);
     struct import_set *grown = machine_alloc(m, m->n_packages * sizeof *grown);
     if (r->packages)
         memcpy(grown, r->packages, (m->n_packages - 1) * sizeof *grown);
@@ -571,6 +578,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
         return import_fail(im, root->line, "<topology> has no object of type Machine");
     read_hwloc_system(m, top);
     read_hwloc_system(m, root);
+    r.chip = info_of(top, "SoC0ID") ? info_of(top, "SoC0ID") : info_of(root, "SoC0ID");
     status = walk_objects(&r, root, true);
     if (!status)
         status = walk_objects(&r, root, false);
@@ -580,6 +588,7 @@ weft_status import_hwloc(struct import *im, const char *text, size_t length)
     if (status)
         return status;
     import_number_gpus(m);
+    import_hwloc_memory(im, root);
     import_hwloc_links(im, root);
     m->note = machine_printf(m, "read from hwloc's XML; facts it does not have are unknown%s",
                              r.distances ? "; ignored: distances" : "");

@@ -4,7 +4,7 @@
  * A cell has the rate of all links between two of them in MB/s, one direction, with the rate of one
  * link by its generation (source: hwloc/topology-nvml.c, topology-rsmi.c). So rate divided by rate
  * is the number of links. XGMIBandwidth has pairs that other GPUs connect, too: the matrix XGMIHops
- * has more than 1 for these. */
+ * has more than 1 for these. And the NUMA nodes that are memory of GPUs. */
 #include "machine/import/import.h"
 
 #include <errno.h>
@@ -282,4 +282,26 @@ void import_hwloc_links(struct import *im, const struct xml_node *root)
         if (!m->gpus[i].nvlinks.known)
             number_unknown(m, &m->gpus[i].nvlinks, "no matrix %s of the file has all its links",
                            text_is(m->gpus[i].vendor, "amd") ? "XGMIBandwidth" : "NVLinkBandwidth");
+}
+
+/* --- memory of GPUs --------------------------------------------------------------------------- */
+
+void import_hwloc_memory(struct import *im, const struct xml_node *root)
+{
+    struct machine *m = im->machine;
+    const char *subtype = xml_value(root, "subtype"), *index = xml_value(root, "os_index");
+    char address[IMPORT_ADDRESS] = "";
+    int64_t node;
+    for (const struct xml_node *at = root->first; at; at = at->next)
+        if (xml_is(at, "info") && xml_value(at, "name") && xml_value(at, "value") &&
+            strcmp(xml_value(at, "name"), "PCIBusID") == 0)
+            import_address(xml_value(at, "value"), address);
+        else
+            import_hwloc_memory(im, at);
+    if (!subtype || strcmp(subtype, "GPUMemory") != 0 || !index ||
+        !import_number(index, 0, 4095, &node))
+        return;
+    for (size_t i = 0; i < m->n_gpus; i++)
+        if (text_is(m->gpus[i].bdf, address))
+            number_set(&m->gpus[i].memory_numa, node);
 }

@@ -27,6 +27,8 @@ struct xml_node;
 /* Reads the links of the GPUs from the matrices NVLinkBandwidth and XGMIBandwidth of hwloc's XML.
  * Without a matrix the links stay unknown. */
 void import_hwloc_links(struct import *im, const struct xml_node *root);
+/* Reads which NUMA nodes are the memory of GPUs (subtype GPUMemory, on Grace). */
+void import_hwloc_memory(struct import *im, const struct xml_node *root);
 
 /* Fails with WEFT_ERR_ARGUMENT and the message "FILE:LINE: ...". */
 weft_status import_fail(const struct import *im, unsigned long line, const char *format, ...)

@@ -248,6 +248,17 @@ static void set_cpus(struct machine *m, int64_t node, const char *cpus)
     }
 }
 
+/* The node of "0"; of "0,3-9,11-17" too where the memory of GPUs is coherent: the nodes of MIG
+ * instances follow that of the CPU. -1 for any other list. */
+static int64_t cpu_node_of(const char *numa, bool coherent)
+{
+    char first[WORD_BYTES];
+    int64_t node;
+    size_t length = coherent ? strcspn(numa, ",") : strlen(numa);
+    snprintf(first, sizeof first, "%.*s", (int)length, numa);
+    return import_number(first, 0, 4095, &node) ? node : -1;
+}
+
 static weft_status read_smi_affinity(struct smi_reader *r, const struct smi_end *end,
                                      const char *at)
 {
@@ -267,7 +278,7 @@ static weft_status read_smi_affinity(struct smi_reader *r, const struct smi_end 
         return WEFT_OK; /* a short row does not show which column is absent */
     for (int i = 0; i < n; i++)
         of[r->columns[i]] = words[i];
-    const char *cpus = of[COLUMN_CPUS], *numa = of[COLUMN_NUMA];
+    const char *cpus = of[COLUMN_CPUS], *numa = of[COLUMN_NUMA], *memory = of[COLUMN_GPU_NUMA];
     if (cpus && strcmp(cpus, "N/A") != 0 && !is_cpu_list(cpus))
         return import_fail(r->im, r->line, "CPU Affinity of %s: \"%s\" is not a list of CPUs",
                            end->heading, cpus);
@@ -275,8 +286,14 @@ static weft_status read_smi_affinity(struct smi_reader *r, const struct smi_end 
         return import_fail(r->im, r->line, "NUMA Affinity of %s: \"%s\" is not a list of nodes",
                            end->heading, numa);
     struct machine_gpu *gpu = machine_find_gpu(m, end->gpu);
-    int64_t node;
-    if (numa && import_number(numa, 0, 4095, &node)) {
+    int64_t node = -1;
+    if (memory && strcmp(memory, "N/A") != 0) {
+        if (!import_number(memory, 0, 4095, &node))
+            return import_fail(r->im, r->line, "GPU NUMA ID of %s: \"%s\" is not a node",
+                               end->heading, memory);
+        number_set(&gpu->memory_numa, node);
+    }
+    if (numa && (node = cpu_node_of(numa, gpu->memory_numa.known)) >= 0) {
         number_set(&gpu->numa, node);
         set_cpus(m, node, cpus && is_cpu_list(cpus) ? cpus : NULL);
     } else if (numa) {

@@ -328,12 +328,14 @@ static void read_links(struct gpu_reader *r, nvml_device d, struct machine_gpu *
     number_set(&g->nvlinks, status ? links : field_number(&count));
 }
 
-/* Links of a GPU to its CPU (Grace); drivers before 525 have none of these fields. */
+/* Links of a GPU to its CPU (Grace), numbered after its NVLinks; drivers before 525 have none of
+ * these fields. */
 static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct machine_gpu *g)
 {
     struct nvml_field count = {.id = NVML_FIELD_C2C_COUNT};
     nvml_return status = CALL_NVML(r, fields, d, 1, &count);
-    int64_t gpu = g->index.value, n = status || count.status ? 0 : field_number(&count);
+    int64_t gpu = g->index.value, first = number_or(g->nvlinks, 0);
+    int64_t n = status || count.status ? 0 : field_number(&count);
     for (int64_t i = 0; i < n && i < C2C_MOST; i++) {
         struct nvml_field of[] = {{.id = NVML_FIELD_C2C_STATUS, .scope = (unsigned)i},
                                   {.id = NVML_FIELD_C2C_SPEED, .scope = (unsigned)i}};
@@ -342,7 +344,7 @@ static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct mac
         text_set(r->machine, &link->kind, "c2c");
         text_set(r->machine, &link->peer, "cpu");
         number_set(&link->gpu, gpu);
-        number_set(&link->link, i);
+        number_set(&link->link, first + i);
         number_set(&link->gen, 1);
         set_nvml_number(r, &link->active, status ? status : of[0].status, field_number(&of[0]) == 1,
                         "NVML field 171 (C2C link status)");
@@ -353,6 +355,22 @@ static void read_cpu_links(struct gpu_reader *r, nvml_device d, const struct mac
             number_unknown(r->machine, &link->mbps, "NVML field 172 (C2C link speed): %s",
                            nvml_words(&r->nvml, status ? status : of[1].status));
     }
+}
+
+/* The NUMA node of the memory of a GPU that is coherent with its CPU. The file exists only where
+ * the driver has made the memory a node of the system. */
+static void read_memory_node(struct machine *machine, const struct machine_source *source,
+                             struct machine_gpu *g)
+{
+    char line[64];
+    long node;
+    struct live_path path =
+        live_path(source, "proc/driver/nvidia/gpus/%s/numa_status", text_or(g->bdf, "?"));
+    if (live_line(path.text, line, sizeof line) && sscanf(line, "Node: %ld", &node) == 1 &&
+        node >= 0)
+        number_set(&g->memory_numa, node);
+    else
+        number_unknown(machine, &g->memory_numa, "%s has no node", path.text);
 }
 
 /* --- pairs ------------------------------------------------------------------------------------ */
@@ -395,7 +413,7 @@ static void read_versions(struct gpu_reader *r)
                         "nvmlSystemGetConfComputeState");
 }
 
-static void read_nvidia(struct gpu_reader *r)
+static void read_nvidia(struct gpu_reader *r, const struct machine_source *source)
 {
     unsigned n = 0;
     read_versions(r);
@@ -409,6 +427,7 @@ static void read_nvidia(struct gpu_reader *r)
         number_set(&g->index, i);
         read_gpu_identity(r, r->devices[i], g);
         read_memory(r, r->devices[i], g);
+        read_memory_node(r->machine, source, g);
         read_rows(r, r->devices[i], g);
         read_modes(r, r->devices[i], g);
         read_fabric(r, r->devices[i], g);
@@ -460,7 +479,7 @@ void live_gpu(struct machine *machine, const struct machine_source *source)
 {
     struct gpu_reader r = {.machine = machine};
     if ((!*source->root || source->here) && nvml_open(&r.nvml) == WEFT_OK) {
-        read_nvidia(&r);
+        read_nvidia(&r, source);
         nvml_close(&r.nvml);
     } else {
         const char *why = *source->root && !source->here ? "read from a directory, without a driver"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -47,9 +48,12 @@ static const char *hypervisor_by_cpuid(void)
 
 static const char *hypervisor_by_files(const struct machine_source *source)
 {
-    char vendor[128] = "", product[128] = "", cpuinfo[TEXT_MOST];
+    char vendor[128] = "", product[128] = "", tree[128] = "", cpuinfo[TEXT_MOST];
     live_line(live_path(source, "sys/class/dmi/id/sys_vendor").text, vendor, sizeof vendor);
     live_line(live_path(source, "sys/class/dmi/id/product_name").text, product, sizeof product);
+    if (!live_line(live_path(source, "proc/device-tree/hypervisor/compatible").text, tree,
+                   sizeof tree))
+        live_line(live_path(source, "proc/device-tree/compatible").text, tree, sizeof tree);
     long n = live_bytes(live_path(source, "proc/cpuinfo").text, cpuinfo, sizeof cpuinfo - 1);
     cpuinfo[n > 0 ? n : 0] = '\0';
     if (strstr(vendor, "QEMU") || strstr(product, "KVM"))
@@ -59,6 +63,15 @@ static const char *hypervisor_by_files(const struct machine_source *source)
     if (strstr(vendor, "Microsoft") && strstr(product, "Virtual"))
         return "hyperv";
     if (strstr(vendor, "Xen"))
+        return "xen";
+    if ((strstr(vendor, "Amazon EC2") && !strstr(product, ".metal")) || strstr(vendor, "Google"))
+        return "kvm";
+    /* a device tree, which machines with Arm CPUs may have in place of DMI */
+    if (strstr(tree, "linux,kvm"))
+        return "kvm";
+    if (strstr(tree, "linux,dummy-virt"))
+        return "qemu";
+    if (strstr(tree, "xen,xen"))
         return "xen";
     return strstr(cpuinfo, " hypervisor") ? "other" : n > 0 && vendor[0] ? "none" : NULL;
 }
@@ -85,7 +98,8 @@ static void read_hypervisor(struct machine *machine, const struct machine_source
     if (name)
         text_set(machine, &machine->system.hypervisor, name);
     else
-        text_unknown(machine, &machine->system.hypervisor, "neither CPUID nor DMI shows it");
+        text_unknown(machine, &machine->system.hypervisor,
+                     "neither CPUID, DMI nor a device tree shows it");
 }
 
 static void read_container(struct machine *machine, const struct machine_source *source)
@@ -149,6 +163,38 @@ static void read_iommu(struct machine *machine, const struct machine_source *sou
                      type);
 }
 
+/* Page size, which each process has in its auxiliary vector, and automatic NUMA balancing. */
+static void read_memory_settings(struct machine *machine, const struct machine_source *source)
+{
+    struct machine_system *s = &machine->system;
+    struct live_path path = live_path(source, "proc/self/auxv");
+    unsigned long vector[128];
+    long n = live_bytes(path.text, vector, sizeof vector);
+    for (long i = 0; 8 * (i + 1) < n; i += 2)
+        if (vector[i] == AT_PAGESZ)
+            number_set(&s->page_bytes, (int64_t)vector[i + 1]);
+    if (!s->page_bytes.known)
+        number_unknown(machine, &s->page_bytes, "%s has no AT_PAGESZ", path.text);
+    live_number(machine, &s->numa_balancing,
+                live_path(source, "proc/sys/kernel/numa_balancing").text);
+}
+
+/* The last init_on_alloc= of the command line; else what the kernel was built with. */
+static void read_init_on_alloc(struct machine *machine, const struct machine_source *source,
+                               const char *config)
+{
+    char command_line[4096] = "";
+    struct machine_number *to = &machine->system.init_on_alloc;
+    static const char option[] = "init_on_alloc=";
+    live_line(live_path(source, "proc/cmdline").text, command_line, sizeof command_line);
+    if (config)
+        number_set(to, strstr(config, "CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y") != NULL);
+    for (const char *at = command_line; (at = strstr(at, option));) {
+        at += sizeof option - 1;
+        number_set(to, *at == '1' || *at == 'y' || *at == 'Y' || strncmp(at, "on", 2) == 0);
+    }
+}
+
 void live_system(struct machine *machine, const struct machine_source *source)
 {
     struct machine_system *s = &machine->system;
@@ -168,6 +214,7 @@ void live_system(struct machine *machine, const struct machine_source *source)
     read_hypervisor(machine, source, command_line);
     read_container(machine, source);
     read_iommu(machine, source);
+    read_memory_settings(machine, source);
     read_iommu_options(machine, command_line);
 }
 
@@ -291,8 +338,11 @@ static void read_libraries(struct machine *machine, const struct machine_source 
     for (char *dir = strtok_r(copy, ":", &save); dir; dir = strtok_r(NULL, ":", &save))
         add_dir(&dirs, dir);
     read_loader_conf(machine, source, &dirs);
+    const char *arch = text_or(machine->system.arch, ""); /* a machine may have libraries of both */
+    const char *other = strcmp(arch, "aarch64") == 0 ? "x86_64" : *arch ? "aarch64" : "?";
     for (size_t i = 0; i < sizeof standard / sizeof standard[0]; i++)
-        add_dir(&dirs, standard[i]);
+        if (!strstr(standard[i], other))
+            add_dir(&dirs, standard[i]);
     find_library(machine, source, &dirs, &d->libcuda, "libcuda.so.1");
     find_library(machine, source, &dirs, &d->libibverbs, "libibverbs.so.1");
     find_library(machine, source, &dirs, &d->libmlx5, "libmlx5.so.1");
@@ -324,6 +374,7 @@ static void read_kernel_options(struct machine *machine, const struct machine_so
         set_kernel_option(config, &d->nvme_p2pdma, "CONFIG_PCI_P2PDMA");
         set_kernel_option(config, &d->kernel_dmabuf_move, "CONFIG_DMABUF_MOVE_NOTIFY");
     }
+    read_init_on_alloc(machine, source, n < 0 ? NULL : config);
     free(config);
 }
 

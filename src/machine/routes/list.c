@@ -170,6 +170,12 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
     }
 }
 
+static void describe_cpu_links(struct link_bundle cpu, char *limit, size_t size)
+{
+    snprintf(limit, size, "%d links of %" PRId64 ".%" PRId64 " GB/s to the CPU", cpu.links,
+             cpu.line_mbps / cpu.links / 1000, cpu.line_mbps / cpu.links % 1000 / 100);
+}
+
 /* Rate in MB/s between a device and host memory: over PCIe, or over the GPU's links to the CPU
  * where these are faster. */
 static int64_t host_mbps(const struct machine *machine, const struct endpoint *device, char *limit,
@@ -181,8 +187,7 @@ static int64_t host_mbps(const struct machine *machine, const struct endpoint *d
         cpu = routes_cpu_links(machine, device->index);
     if (!cpu.links || cpu.mbps <= pcie)
         return pcie;
-    snprintf(limit, size, "%d links of %" PRId64 ".%" PRId64 " GB/s to the CPU", cpu.links,
-             cpu.line_mbps / cpu.links / 1000, cpu.line_mbps / cpu.links % 1000 / 100);
+    describe_cpu_links(cpu, limit, size);
     return cpu.mbps;
 }
 
@@ -235,11 +240,21 @@ static void add_host(const struct machine *machine, const struct endpoint *devic
                    routes_package(machine, here) != routes_package(machine, host->index);
     if (crosses)
         bound_by_interconnect(machine, route);
+    if (crosses && cpu.links && !machine->system.socket_link_mbps.known) {
+        route->mbps = 0; /* the links are faster than many an interconnect */
+        snprintf(route->limit, sizeof route->limit, "CPU interconnect, whose rate is unknown");
+    }
     const char *other = crosses ? " of the other package" : "";
-    if (cpu.links)
+    const struct machine_gpu *gpu =
+        device->kind == ENDPOINT_GPU ? machine_find_gpu(machine, device->index) : NULL;
+    if (cpu.links) {
         snprintf(route->text, sizeof route->text, "%dx %s to host memory%s", cpu.links,
                  link_title(cpu.kind), other);
-    else
+    } else if (gpu && routes_coherent(machine, gpu)) { /* links that a file does not report */
+        snprintf(route->text, sizeof route->text, "coherent link to host memory%s", other);
+        snprintf(route->limit, sizeof route->limit, "coherent link, whose rate is unknown");
+        route->mbps = 0;
+    } else
         snprintf(route->text, sizeof route->text, "PCIe to host memory%s", other);
 }
 
@@ -290,19 +305,30 @@ static enum answer ladder_answer(const struct machine *machine, const struct end
     return ANSWER_UNKNOWN;
 }
 
-/* A NIC reaches a GPU with links to its CPU (NVLink-C2C) through that CPU and these links. */
+bool routes_by_cpu_links(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic)
+{
+    struct link_bundle cpu = routes_cpu_links(machine, gpu->index);
+    return cpu.links && strcmp(cpu.kind, "c2c") == 0 && gpu->pci && nic->pci &&
+           !routes_common_bridge(machine, gpu->pci, nic->pci);
+}
+
+/* The route of a NIC through a CPU and the links of the GPU to it. From the NIC of another CPU
+ * package it crosses the interconnect between the two as well. */
 static void over_cpu_links(const struct machine *machine, const struct endpoint *gpu,
                            const struct endpoint *nic, struct route *route)
 {
     struct link_bundle cpu = routes_cpu_links(machine, gpu->index);
-    char limit[96];
-    int64_t mbps = nic->pci ? routes_pcie_mbps(machine, nic->pci, limit, sizeof limit) : 0;
-    if (!cpu.links || !mbps || routes_peer_route(machine, gpu->pci, nic->pci).crosses != ANSWER_NO)
-        return;
-    route->mbps = mbps < cpu.mbps ? mbps : cpu.mbps;
+    int64_t mbps = routes_pcie_mbps(machine, nic->pci, route->limit, sizeof route->limit);
+    enum answer crosses = routes_peer_route(machine, gpu->pci, nic->pci).crosses;
+    route->mbps = mbps && cpu.mbps < mbps ? cpu.mbps : mbps;
+    if (mbps && route->mbps == cpu.mbps)
+        describe_cpu_links(cpu, route->limit, sizeof route->limit);
     route->latency_ns = FACT_NIC_LATENCY_NS + cpu.latency_ns;
-    snprintf(route->limit, sizeof route->limit, "%s", limit);
-    snprintf(route->text, sizeof route->text, "GPUDirect RDMA over %s", link_title(cpu.kind));
+    snprintf(route->text, sizeof route->text, "GPUDirect RDMA over %s%s", link_title(cpu.kind),
+             crosses != ANSWER_NO ? " (SYS)" : "");
+    if (crosses != ANSWER_NO)
+        bound_by_interconnect(machine, route);
 }
 
 /* The NIC's own PCIe link bounds the route. */
@@ -330,7 +356,8 @@ static void add_gpu_nic(const struct machine *machine, const struct endpoint *gp
         route->latency_ns = FACT_NIC_LATENCY_NS +
                             routes_peer_extra_ns(routes_peer_route(machine, gpu->pci, nic->pci));
     snprintf(route->text, sizeof route->text, "GPUDirect RDMA (%s)", level_name(level));
-    over_cpu_links(machine, gpu, nic, route);
+    if (routes_by_cpu_links(machine, gpu, nic))
+        over_cpu_links(machine, gpu, nic, route);
     bound_by_port(machine, nic, 1000, route);
     bound_by_gpu(machine, gpu, route);
     add_staged(machine, gpu, nic, 1000, routes);

@@ -203,7 +203,10 @@ int64_t routes_numa(const struct machine *machine, const struct machine_pci *pci
     for (const struct machine_pci *at = pci; at; at = machine_parent_of(machine, at))
         if (number_or(at->numa, -1) >= 0)
             return at->numa.value;
-    return machine->n_numa == 1 ? number_or(machine->numa[0].index, -1) : -1;
+    for (size_t i = 0; i < machine->n_numa && machine_count_host_numa(machine) == 1; i++)
+        if (machine_is_host_numa(machine, &machine->numa[i]))
+            return number_or(machine->numa[i].index, -1);
+    return -1;
 }
 
 int64_t routes_package(const struct machine *machine, int64_t numa)
@@ -352,6 +355,12 @@ struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu)
         if (link_to_cpu(&machine->links[i], gpu))
             bundle_add(&bundle, &machine->links[i], link_fact(&machine->links[i], NULL, NULL));
     return bundle;
+}
+
+bool routes_coherent(const struct machine *machine, const struct machine_gpu *gpu)
+{
+    struct link_bundle cpu = routes_cpu_links(machine, number_or(gpu->index, -1));
+    return gpu->memory_numa.known || (cpu.links && strcmp(cpu.kind, "c2c") == 0);
 }
 
 const char *link_title(const char *kind)

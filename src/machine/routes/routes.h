@@ -69,6 +69,12 @@ struct link_bundle routes_links(const struct machine *machine, int64_t a, int64_
 bool routes_links_known(const struct machine *machine, int64_t gpu);
 /* Active links between a GPU and a CPU (NVLink-C2C, or NVLink of POWER9). */
 struct link_bundle routes_cpu_links(const struct machine *machine, int64_t gpu);
+/* Whether the GPU has a coherent link to its CPU: NVLink-C2C, or its memory is a NUMA node. */
+bool routes_coherent(const struct machine *machine, const struct machine_gpu *gpu);
+/* Whether a NIC reaches the memory of a GPU through the CPU and the GPU's NVLink-C2C links: it does
+ * unless the two share a PCIe switch. */
+bool routes_by_cpu_links(const struct machine *machine, const struct endpoint *gpu,
+                         const struct endpoint *nic);
 /* Display name of a link kind: "NVLink", "xGMI", "NVLink-C2C". */
 const char *link_title(const char *kind);
 

@@ -29,6 +29,10 @@
 /* larger blocks to other nodes are sent with nonblocking puts */
 enum { COLL_NBI_LEAST = 256 * 1024 };
 
+/* Smallest broadcast, in bytes, that the receivers copy in parallel, from the root or from the head
+ * of their node. */
+enum { COLL_PULL_LEAST = 32 * 1024 };
+
 /* A symmetric range: looked up once, valid for every member. */
 struct symmetric_range {
     enum segment_id segment;

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 
 enum {
-    /* smallest broadcast, in bytes, that the receivers copy in parallel */
-    PULL_LEAST_BYTES = 32 * 1024,
     PACKET_STACK_PES = 64,
 };
 
@@ -93,7 +91,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
      * member. */
     if (team->nodes) {
         status = coll_nodes_broadcast(team, to, src, bytes, root, phase);
-    } else if (bytes >= PULL_LEAST_BYTES && team->direct && team->n > 1) {
+    } else if (bytes >= COLL_PULL_LEAST && team->direct && team->n > 1) {
         status = coll_find_range(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);

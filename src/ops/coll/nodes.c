@@ -5,12 +5,6 @@
  * for phases and packets, and for the writer of each mailbox. */
 #include "ops/coll/nodes.h"
 
-enum {
-    /* from this size of a broadcast, in bytes, the members of a node copy from its head in
-     * parallel */
-    PULL_LEAST_BYTES = 32 * 1024,
-};
-
 /* --------------------------------------------------------------------------------------- sync */
 
 /* The leaders (local rank 0) of all nodes run the dissemination barrier of coll.c among
@@ -234,12 +228,12 @@ weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range 
     if (status || with_root)
         return status;
     if (team->me == head) {
-        bool pull = bytes >= PULL_LEAST_BYTES && local_count(nodes, nodes->mine) > 1 &&
+        bool pull = bytes >= COLL_PULL_LEAST && local_count(nodes, nodes->mine) > 1 &&
                     team->mailbox_at[neighbour(nodes, 1)];
         return forward_in_node(team, to, bytes, pull, phase);
     }
     const char *source = coll_address(team, head, to);
-    if (bytes < PULL_LEAST_BYTES || !source)
+    if (bytes < COLL_PULL_LEAST || !source)
         return WEFT_OK;
     memcpy(own_address(team, to), source, bytes);
     return coll_notify(team, head, phase + 1);

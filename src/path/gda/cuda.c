@@ -17,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values of WEFT_GDA_DOORBELL: who rings the doorbell. */
-enum { RING_AUTO, RING_GPU, RING_CPU };
-
 struct gda_cuda {
     uint32_t count;         /* device-code queues */
     CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU */
@@ -74,7 +71,7 @@ static weft_status map_doorbell(struct gda *gda, uint32_t i)
     struct gda_cuda *cuda = gda->cuda;
     int64_t choice = config_int(CONFIG_GDA_DOORBELL);
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
-    if (choice == RING_CPU)
+    if (choice == GDA_RING_CPU)
         return assign_doorbell_thread(gda, i);
     weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
                                           sizeof(uint64_t), &cuda->doorbells[i], &kind);
@@ -83,7 +80,7 @@ static weft_status map_doorbell(struct gda *gda, uint32_t i)
         return WEFT_OK;
     }
     snprintf(cuda->why_thread, sizeof cuda->why_thread, "%.150s", base_last_error());
-    if (choice == RING_GPU)
+    if (choice == GDA_RING_GPU)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
@@ -155,7 +152,7 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
         return WEFT_OK;
     snprintf(lacks, bytes, "%s", base_last_error());
     gda_close_cuda(gda);
-    if (config_int(CONFIG_GDA_DOORBELL) == RING_GPU)
+    if (config_int(CONFIG_GDA_DOORBELL) == GDA_RING_GPU)
         return base_fail(status, "%s", lacks);
     log_warn(LOG_GDA, "path gda: device code uses the proxy: %s", lacks);
     return WEFT_OK;

@@ -22,7 +22,6 @@ enum { GPU_PAGE_BYTES = 2 << 20 };
 
 /* Values of WEFT_TEST_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };
-enum { RING_CPU = 2 }; /* value of WEFT_GDA_DOORBELL */
 
 static uint32_t count_of(const struct gda *gda)
 {
@@ -113,7 +112,7 @@ static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_
         status = register_gpu_area(gda, on_gpu, a);
     for (uint32_t i = 0; i < count && !status; i++)
         status = create_gpu_queue(gda, on_gpu, i);
-    if (!status && config_int(CONFIG_GDA_DOORBELL) == RING_CPU &&
+    if (!status && config_int(CONFIG_GDA_DOORBELL) == GDA_RING_CPU &&
         gpu_place_of(gda->world->gpu, on_gpu->queues[0].ring.doorbell) == GPU_PLACE_DEVICE)
         status = base_fail(WEFT_ERR_NO_PATH, "a thread cannot ring the doorbells of %s",
                            gda->adapters->one[0].name);

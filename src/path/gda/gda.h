@@ -26,6 +26,9 @@
  * has relaxed-ordering keys. APART: a get ends with a DUMP. */
 enum { GDA_TEST_RELAXED = 1, GDA_TEST_APART = 2 };
 
+/* Values of WEFT_GDA_DOORBELL: who rings the doorbell. */
+enum { GDA_RING_AUTO, GDA_RING_GPU, GDA_RING_CPU };
+
 enum {
     GDA_PORT = 1,
     GDA_PAGE = 4096,

@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, GPUS_MOST = 64, ADDRESS_BYTES = 16, NUMAS_MOST = 64 };
+enum { PATH_BYTES = 512, GPUS_MOST = 64, PCI_ADDRESS_BYTES = 16, NUMAS_MOST = 64 };
 
 const char *net_distance_name(enum net_distance distance)
 {
@@ -101,7 +101,7 @@ static bool read_value(long *index, const char *root, const char *folder, const 
 static bool is_address(const char *part, size_t length)
 {
     unsigned domain, bus, device, function;
-    char text[ADDRESS_BYTES];
+    char text[PCI_ADDRESS_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)length, part);
     return sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) == 4;
 }
@@ -130,7 +130,7 @@ static const char *find_chain(const char *real, size_t *length, const char **add
 static bool locate_device(const char *root, const char *folder, const char *name,
                           const char *device, struct net_device_location *location)
 {
-    char path[PATH_BYTES], address_text[ADDRESS_BYTES];
+    char path[PATH_BYTES], address_text[PCI_ADDRESS_BYTES];
     const char *address, *chain;
     size_t length;
     long numa;
@@ -199,7 +199,7 @@ static bool can_open_gpu(const char *root, const char *address)
 
 /* Lists the GPUs in the order of their PCI addresses, which is the driver's order if all are of one
  * model. */
-static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
+static int list_gpus(const char *root, char gpus[GPUS_MOST][PCI_ADDRESS_BYTES])
 {
     char path[PATH_BYTES];
     int n = 0;
@@ -208,8 +208,8 @@ static int list_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
     if (!folder)
         return 0;
     for (struct dirent *entry; n < GPUS_MOST && (entry = readdir(folder));)
-        if (isxdigit((unsigned char)entry->d_name[0]) && strlen(entry->d_name) < ADDRESS_BYTES &&
-            can_open_gpu(root, entry->d_name))
+        if (isxdigit((unsigned char)entry->d_name[0]) &&
+            strlen(entry->d_name) < PCI_ADDRESS_BYTES && can_open_gpu(root, entry->d_name))
             strcpy(gpus[n++], entry->d_name);
     closedir(folder);
     qsort(gpus, (size_t)n, sizeof gpus[0], compare_addresses);
@@ -232,13 +232,13 @@ static bool read_amd_gpu(FILE *file, const char *root, char *address)
         else if (strcmp(name, "drm_render_minor") == 0)
             minor = value;
     snprintf(path, sizeof path, "%s/dev/dri/renderD%lu", root, minor);
-    snprintf(address, ADDRESS_BYTES, "%04lx:%02lx:%02lx.%lx", domain & 0xffff, location >> 8 & 0xff,
-             location >> 3 & 31, location & 7);
+    snprintf(address, PCI_ADDRESS_BYTES, "%04lx:%02lx:%02lx.%lx", domain & 0xffff,
+             location >> 8 & 0xff, location >> 3 & 31, location & 7);
     return simds && access(path, R_OK | W_OK) == 0;
 }
 
 /* Lists AMD's GPUs in HIP's order, that of the nodes. */
-static int list_amd_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
+static int list_amd_gpus(const char *root, char gpus[GPUS_MOST][PCI_ADDRESS_BYTES])
 {
     enum { NODES_MOST = 256 };
     char path[PATH_BYTES];
@@ -256,9 +256,9 @@ static int list_amd_gpus(const char *root, char gpus[GPUS_MOST][ADDRESS_BYTES])
 }
 
 /* Keeps the GPUs that the list names by index, in its order. 0 if the list names them otherwise. */
-static int select_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char *visible)
+static int select_visible(char gpus[GPUS_MOST][PCI_ADDRESS_BYTES], int n, const char *visible)
 {
-    char named[GPUS_MOST][ADDRESS_BYTES];
+    char named[GPUS_MOST][PCI_ADDRESS_BYTES];
     int count = 0;
     for (const char *at = visible; *at && count < GPUS_MOST; at += *at == ',') {
         char *end;
@@ -267,15 +267,15 @@ static int select_visible(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, const char
             return 0;
         if (index < 0 || index >= n)
             break; /* The driver also ends the list here. */
-        memcpy(named[count++], gpus[index], ADDRESS_BYTES);
+        memcpy(named[count++], gpus[index], PCI_ADDRESS_BYTES);
         at = end;
     }
-    memcpy(gpus, named, (size_t)count * ADDRESS_BYTES);
+    memcpy(gpus, named, (size_t)count * PCI_ADDRESS_BYTES);
     return count;
 }
 
 /* Index of the GPU that the PE's word of the list names, by index or by address; -1 if none. */
-static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe,
+static int select_gpu(char gpus[GPUS_MOST][PCI_ADDRESS_BYTES], int n, int local_pe,
                       const char *requested)
 {
     int words = 1;
@@ -297,7 +297,7 @@ static int select_gpu(char gpus[GPUS_MOST][ADDRESS_BYTES], int n, int local_pe,
 static bool locate_gpu(const char *root, int local_pe, const char *requested, const char *visible,
                        struct net_pe_location *location)
 {
-    char gpus[GPUS_MOST][ADDRESS_BYTES];
+    char gpus[GPUS_MOST][PCI_ADDRESS_BYTES];
     int n = list_gpus(root, gpus);
     if (!n) {
         const char *rocr = getenv("ROCR_VISIBLE_DEVICES"), *hip = getenv("HIP_VISIBLE_DEVICES");
