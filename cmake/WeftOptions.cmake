@@ -10,14 +10,9 @@ endif()
 option(WEFT_RUN_ONLY "of the command only run and version" OFF)
 
 # For `./dev arm short`, whose tests need no more: reduced, but with unit tests, without verbs and the
-# interfaces of OpenSHMEM and NVSHMEM.
+# interfaces of OpenSHMEM and NVSHMEM. Each folder of the library is compiled as one source, which
+# takes a quarter of the time.
 option(WEFT_SHORT "of the library the core, each folder as one source" OFF)
-
-# In short forms each folder of the library is compiled as one source, in a quarter of the time.
-set(WEFT_BY_FOLDER OFF)
-if(WEFT_SHORT OR WEFT_RUN_ONLY OR WEFT_FUZZ)
-  set(WEFT_BY_FOLDER ON)
-endif()
 
 # Where oshcc, oshrun and their relatives go (cli/osh).
 set(WEFT_OSH_PREFIX "" CACHE STRING "a folder below the prefix for the commands of OpenSHMEM; else bin")
