@@ -28,7 +28,7 @@
 #undef GPU_BYTES
 #endif
 
-enum { KERNELS, COLL_KERNELS };
+enum { KERNELS, COLL_KERNELS, NVSHMEM_RUN };
 
 static const struct gpu_code codes[] = {
 #ifdef WEFT_GPU_CODES
@@ -42,6 +42,7 @@ static const struct gpu_code codes[] = {
 
 const struct gpu_image gpu_kernels_image = {codes, KERNELS};
 const struct gpu_image gpu_coll_kernels_image = {codes, COLL_KERNELS};
+const struct gpu_image gpu_nvshmem_image = {codes, NVSHMEM_RUN};
 
 /* Whether `name` is the architecture that HIP calls `wanted`, with features behind a colon. */
 static bool is_architecture(const char *name, const char *wanted)

@@ -198,6 +198,8 @@ void job_gpu_close(struct weft_job *job)
     if (job->modules.end_mappings)
         job->modules.end_mappings(job);
     job->modules.end_mappings = NULL;
+    if (job->modules.end_operations)
+        job->modules.end_operations(job);
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);

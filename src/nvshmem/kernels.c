@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on streams and collectives of <nvshmem.h> that the host API does not have. A kernel
- * does them: on cuda the library's kernel where it has one, else a kernel from the program's own
- * units; on simt the one of run_simt.c. Also the cooperative launch of the program's kernels. */
+ * does them: that of the collective where the library has one, else the one of run_cuda.c or
+ * run_simt.c. Also the cooperative launch of the program's kernels. */
 #include <weft/nvshmem/host.h>
 
 #include "base/config.h"
@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
-#include "nvshmem/run_simt.h"
+#include "nvshmem/run.h"
 #include "ops/coll/kernel.h"
 
 #include <stdbool.h>
@@ -84,19 +84,15 @@ static weft_status enqueue_collective(weft_team *team, const struct weft_nv_call
 
 static weft_status enqueue_call(const struct weft_nv_call *call, weft_stream stream)
 {
-    const struct weft_nvshmem_kernels *kernels = get_program_kernels();
-    if (!weft_nvshmem_job())
+    weft_job *job = weft_nvshmem_job();
+    if (!job)
         return base_fail(WEFT_ERR_ARGUMENT, "called before nvshmem_init");
     if (weft_target_get() == WEFT_SIMT)
         return run_simt(call, stream);
     weft_team *team = is_collective(call) ? weft_nvshmem_team(call->team) : NULL;
     if (team && coll_kernel_serves(team))
         return enqueue_collective(team, call, stream);
-    if (!kernels)
-        return fail_without_kernel();
-    weft_status status = device_units_upload();
-    return status ? status
-                  : kernels_fail(kernels, kernels->call(call, stream), "the operation's kernel");
+    return run_cuda(job, call, stream);
 }
 
 WEFT_EXPORT int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of weft/nvshmem/run.h for the target simt. It is compiled once, here, instead of in
- * each unit of a program, because compiling it takes longer than compiling most programs. */
-#include "nvshmem/run_simt.h"
+/* The kernel of weft/nvshmem/run.h for the target simt. */
+#include "nvshmem/run.h"
 
 #include <weft/nvshmem/run.h>
 #include <weft/simt_executor.h>

@@ -24,7 +24,10 @@ for arch in gfx90a gfx942; do
     [ -e "$build/src/gpu/coll_kernels.$arch" ] || { echo "no kernels of the library here"; break; }
     grep -o '^weft_[a-z_]*' "$source/tests/gpu/kernels.txt" | while read -r kernel; do
         file=coll_kernels
-        case $kernel in weft_kernel_*) file=kernels ;; esac
+        case $kernel in
+        weft_kernel_*) file=kernels ;;
+        weft_nv_*) continue ;; # none for AMD GPUs
+        esac
         has_kernel "$build/src/gpu/$file.$arch" "$kernel"
     done
 done

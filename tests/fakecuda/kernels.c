@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's own kernels on the stand-in: the same source as on GPUs, as blocks of one thread
- * that run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. */
+ * that run one after the other, those of collectives in the order of FAKE_CUDA_BLOCKS. Of the
+ * kernel of nvshmem/run.cu, which consists of device operations, it has only a record of the
+ * launches. */
 #include "primitives.h"
 
 #include "gpu/coll/kernels.cu"
@@ -8,6 +10,8 @@
 
 #include "fake.h"
 #include "gpu/queue.h"
+
+#include <weft/nvshmem/host.h>
 
 #include <limits.h>
 #include <stdio.h>
@@ -20,6 +24,7 @@ enum {
     GPU_KERNELS(ENUM) COLL_KERNELS(ENUM)
 #undef ENUM
         FAKE_weft_hca_slice,
+    FAKE_weft_nv_operation,
     FAKE_KERNELS
 };
 
@@ -28,10 +33,16 @@ static const char *const kernel_names[] = {
     GPU_KERNELS(NAME) COLL_KERNELS(NAME)
 #undef NAME
         "weft_hca_slice",
+    "weft_nv_operation",
 };
 
+/* The last launch of weft_nv_operation, for tests. */
+EXPORT CUmodule fake_operation_module;
+EXPORT struct weft_nv_call fake_operation_call;
+EXPORT int fake_operation_launches;
+
 /* Whether an image has a variable: "global NAME BYTES" is a module with one, and PTX of device code
- * has the state. Other PTX, and cubins, have none here. */
+ * has the state. Other PTX has none. */
 static bool find_variable(const char *image, char name[64], size_t *bytes)
 {
     if (strncmp(image, "global ", 7) == 0)
@@ -54,6 +65,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
         snprintf(o->name, sizeof o->name, "%s", name);
         o->global = address;
         o->bytes = bytes;
+    } else if (!result && (!*(const char *)image || strncmp(image, "\177ELF", 4) == 0)) {
+        strcpy(o->name, "weft_dev_state"); /* it may be device code; cuModuleGetGlobal_v2() sees */
     }
     return result;
 }
@@ -77,7 +90,7 @@ EXPORT CUresult cuFuncLoad(CUfunction function)
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
     struct object *o = (struct object *)module;
-    if (o && o->kind == MODULE && o->name[0])
+    if (o && o->kind == MODULE && o->global)
         cuMemFree_v2(o->global);
     return unmake(MODULE, module);
 }
@@ -95,6 +108,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     for (int i = 0; i < FAKE_KERNELS; i++) {
         if (strcmp(name, kernel_names[i]) == 0) {
             *function = (CUfunction)&kernel_names[i];
+            if (i == FAKE_weft_nv_operation)
+                fake_operation_module = module;
             return CUDA_SUCCESS;
         }
     }
@@ -107,6 +122,14 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
     struct object *o = (struct object *)module;
     if (!o || o->kind != MODULE || strcmp(o->name, name) != 0)
         return CUDA_ERROR_NOT_FOUND;
+    if (!o->global) {
+        CUdeviceptr state;
+        CUresult result = cuMemAlloc_v2(&state, sizeof(struct weft_dev));
+        if (result)
+            return result;
+        o->global = state;
+        o->bytes = sizeof(struct weft_dev);
+    }
     *address = o->global;
     *bytes = o->bytes;
     return CUDA_SUCCESS;
@@ -253,6 +276,10 @@ static void run_block(int kernel, void **a)
         if (!fake_block)
             fake_hca_slice(&A(0, struct gpu_slice));
         return;
+    case FAKE_weft_nv_operation:
+        fake_operation_call = A(0, struct weft_nv_call);
+        fake_operation_launches++;
+        return;
     }
 }
 
@@ -266,6 +293,7 @@ static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_prove] = {8, 8, 8},
     [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},
     [FAKE_weft_hca_slice] = {sizeof(struct gpu_slice)},
+    [FAKE_weft_nv_operation] = {sizeof(struct weft_nv_call)},
 #define ROW(name) [FAKE_##name] = {sizeof(struct coll_call)},
     COLL_KERNELS(ROW)
 #undef ROW

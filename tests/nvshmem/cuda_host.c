@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program of host code on target cuda, over the stand-in of the CUDA driver: operations on GPU
  * memory, memory of cuMemCreate() that becomes symmetric, modules and libraries that receive the
- * device state, and the calls that go to units compiled by nvcc. */
+ * device state, operations on streams, and launches by units that nvcc compiles. */
 #include "values.h"
 
 #include "tests/gpu/own_memory.h"
 
 #include <weft/device/state.h>
+
+#include <dlfcn.h>
 
 enum { PIECE = 4 << 20, WORDS = 1000 };
 
@@ -204,26 +206,16 @@ static void check_modules(const double *symmetric)
 /* ------------------------------------------------------------- the part that nvcc would compile */
 
 static struct {
-    struct weft_nv_call call;
     const void *function;
     unsigned grid[3], block[3];
     size_t shared;
-    int calls, waits, error;
+    int waits, error;
 } asked;
 
 static int ask_wait(weft_stream stream)
 {
-    (void)stream;
     asked.waits++;
-    return 0;
-}
-
-static int ask_call(const struct weft_nv_call *call, weft_stream stream)
-{
-    (void)stream;
-    asked.call = *call;
-    asked.calls++;
-    return asked.error;
+    return (int)driver.StreamSynchronize(stream);
 }
 
 static int ask_launch(const void *function, const unsigned *grid, const unsigned *block,
@@ -268,11 +260,9 @@ static const struct weft_cuda_runtime runtime = {.size = sizeof runtime,
                                                  .error_text = error_text,
                                                  .stream_synchronize = ask_wait};
 
-static void check_nobody(int *symmetric)
+static void check_nobody(void)
 {
     int blocks = -1;
-    nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, NULL);
-    CHECK(strstr(weft_last_error(), "in a file that is compiled by nvcc"), "%s", weft_last_error());
     SAYS(nvshmemx_collective_launch(&both, weft_dim(1, 1, 1), weft_dim(32, 1, 1), NULL, 0, NULL),
          NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED, "has no kernel for it on cuda");
     SAYS(nvshmemx_collective_launch_query_gridsize(&both, weft_dim(32, 1, 1), NULL, 0, &blocks),
@@ -282,14 +272,31 @@ static void check_nobody(int *symmetric)
     CHECK(blocks == -1, "%d", blocks);
 }
 
-/* Collectives for which the library has kernels need no kernel of the program. */
+/* What the stand-in knows of the library's kernel for operations on streams. */
+static CUmodule *operation_module;
+static struct weft_nv_call *operation_call;
+static int *operation_launches;
+
+static void find_operation(void)
+{
+    operation_module = dlsym(driver.handle, "fake_operation_module");
+    operation_call = dlsym(driver.handle, "fake_operation_call");
+    operation_launches = dlsym(driver.handle, "fake_operation_launches");
+}
+
+/* Collectives whose members' GPUs access each other run by the kernels for collectives. */
 static void check_library(int *symmetric)
 {
-    int calls = asked.calls;
+    int launches = *operation_launches;
     for (int pe = 0; pe < n_pes; pe++)
         if (!nvshmem_ptr(symmetric, pe)) { /* GPUs without access to each other */
-            SAYS(nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 1),
-                 WEFT_ERR_UNSUPPORTED, "in a file that is compiled by nvcc");
+            asked.waits = 0;
+            CHECK(!nvshmem_int_sum_reducescatter(NVSHMEM_TEAM_WORLD, symmetric, symmetric + 8, 1),
+                  "%s", weft_last_error());
+            CHECK(*operation_launches == launches + 1 &&
+                      operation_call->kind == WEFT_NV_CALL_REDUCESCATTER,
+                  "kind %d, %d launches", operation_call->kind, *operation_launches - launches);
+            CHECK(asked.waits == 1, "it waited %d times", asked.waits);
             return;
         }
     for (int i = 0; i < n_pes; i++)
@@ -317,22 +324,51 @@ static void check_library(int *symmetric)
     CHECK(nvshmem_int_g(symmetric + 32 + prev, me) == 100 * prev + me - 7, "alltoall");
     CHECK(nvshmem_int_g(symmetric + 48 + next, me) == next - 7, "fcollect");
     CHECK(nvshmem_int_g(symmetric + 16, me) == 100 * (n_pes - 1) - 7, "broadcast");
-    CHECK(asked.calls == calls, "the program's kernel was called");
+    CHECK(*operation_launches == launches, "another kernel was launched");
 }
 
-static void check_calls(int *symmetric)
+/* The library loads its kernel once in a job and gives it the job's state. */
+static void check_operations_on_streams(int *symmetric)
 {
-    asked.calls = asked.waits = 0;
+    int launches = *operation_launches;
+    asked.waits = 0;
     nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, NULL);
-    CHECK(asked.calls == 1 && asked.call.kind == WEFT_NV_CALL_IGET && asked.call.pe == next &&
-              asked.call.dst_stride == 2 && asked.call.src_stride == 3 && asked.call.n == 5 &&
-              asked.call.element == sizeof(int),
-          "kind %d, n %llu", asked.call.kind, (unsigned long long)asked.call.n);
+    OWN_MEMORY_DO(driver.StreamSynchronize(NULL));
+    CHECK(*operation_launches == launches + 1 && operation_call->kind == WEFT_NV_CALL_IGET &&
+              operation_call->pe == next && operation_call->dst_stride == 2 &&
+              operation_call->src_stride == 3 && operation_call->n == 5 &&
+              operation_call->element == sizeof(int),
+          "kind %d, n %llu", operation_call->kind, (unsigned long long)operation_call->n);
     CHECK(asked.waits == 0, "an operation on a stream waits");
-    asked.error = 7;
-    nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, NULL);
-    CHECK(strstr(weft_last_error(), "CUDA error 7: too many resources"), "%s", weft_last_error());
-    asked.error = 0;
+    CUmodule module = *operation_module;
+    check_state(module, (const double *)(void *)symmetric);
+    CHECK(!nvshmemx_sync_on_stream(NVSHMEM_TEAM_WORLD, NULL), "%s", weft_last_error());
+    OWN_MEMORY_DO(driver.StreamSynchronize(NULL));
+    CHECK(*operation_launches == launches + 2 && operation_call->kind == WEFT_NV_CALL_SYNC,
+          "kind %d", operation_call->kind);
+    CHECK(*operation_module == module, "it was loaded again");
+}
+
+/* A stream of another GPU. */
+static void check_foreign_stream(int *symmetric)
+{
+    CUcontext context, popped;
+    CUstream stream;
+    int devices = 0;
+    OWN_MEMORY_DO(driver.DeviceGetCount(&devices));
+    if (devices < 2)
+        return;
+    OWN_MEMORY_DO(driver.DevicePrimaryCtxRetain(&context, (ordinal + 1) % devices));
+    OWN_MEMORY_DO(driver.CtxPushCurrent(context));
+    OWN_MEMORY_DO(driver.StreamCreate(&stream, 0));
+    OWN_MEMORY_DO(driver.CtxPopCurrent(&popped));
+    nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, stream);
+    CHECK(strstr(weft_last_error(), "cuLaunchKernel of weft_nv_operation on GPU"), "%s",
+          weft_last_error());
+    OWN_MEMORY_DO(driver.CtxPushCurrent(context));
+    driver.StreamDestroy(stream);
+    OWN_MEMORY_DO(driver.CtxPopCurrent(&popped));
+    driver.DevicePrimaryCtxRelease((ordinal + 1) % devices);
 }
 
 static void check_launches(void)
@@ -437,25 +473,32 @@ int main(void)
     check_buffers(to);
     check_own_pe();
     check_modules(to);
+    find_operation();
     check_library((int *)(void *)to);
-    check_nobody((int *)(void *)to);
+    check_operations_on_streams((int *)(void *)to);
+    check_foreign_stream((int *)(void *)to);
+    check_nobody();
     struct weft_nvshmem_kernels old = {.size = 8, .cuda = 1};
     static struct weft_nvshmem_kernels kernels = {
         offsetof(struct weft_nvshmem_kernels, launch_config),
         1,
-        ask_call,
+        not_one, /* a unit of an older header has a kernel here, which is not called */
         ask_launch,
         ask_resident,
         error_text,
         ask_launch_config};
     weft_nvshmem_register(&old); /* of an older header with fewer members: ignored */
-    check_nobody((int *)(void *)to);
+    check_nobody();
     weft_nvshmem_register(&kernels);
-    check_calls((int *)(void *)to);
     check_launches();
     check_launch_config(&kernels);
     nvshmem_barrier_all();
     nvshmem_finalize();
     check_no_job(plain);
+    CHECK(driver.ModuleUnload(*operation_module), "the kernel was still loaded");
+    begin(); /* a second job */
+    to = nvshmem_calloc(WORDS, sizeof *to);
+    check_operations_on_streams((int *)(void *)to);
+    nvshmem_finalize();
     return faults != 0;
 }

@@ -99,9 +99,8 @@ weft_status weft_nvshmem_buffer_symmetric_end(void *symmetric);
 
 /* ------------------------------------------------------------------- kernels on a stream
  *
- * One kernel of one block (stream_call.h) does collectives of the host, and operations on streams
- * for which <weft/stream.h> has no function. Units that include <nvshmemx.h> contain the kernel,
- * each for the target that it is compiled for, so that host code of a program can use either. */
+ * One kernel of one block does collectives of the host, and operations on streams for which
+ * <weft/stream.h> has no function. The library has it for both targets. */
 enum weft_nv_call_kind {
     WEFT_NV_CALL_SYNC,
     WEFT_NV_CALL_BROADCAST,
@@ -129,11 +128,12 @@ struct weft_nv_call {
     uint64_t value; /* or the address of the values[] of a wait */
 };
 
-/* Functions that a unit provides. They return 0, or an error that error_text explains. */
+/* Launches of the program's kernels, by functions that a unit provides. They return 0, or an error
+ * that error_text explains. */
 struct weft_nvshmem_kernels {
-    size_t size; /* sizeof(struct weft_nvshmem_kernels): lets it grow */
-    int cuda;    /* 1 */
-    int (*call)(const struct weft_nv_call *call, weft_stream stream);
+    size_t size;        /* sizeof(struct weft_nvshmem_kernels): lets it grow */
+    int cuda;           /* 1 */
+    const void *unused; /* NULL; units of older headers have a kernel of their own here */
     /* Cooperative launch of a kernel, and the number of its blocks that can be resident. */
     int (*launch)(const void *function, const unsigned *grid, const unsigned *block, void **args,
                   size_t shared_bytes, weft_stream stream);
@@ -144,9 +144,8 @@ struct weft_nvshmem_kernels {
 };
 void weft_nvshmem_register(const struct weft_nvshmem_kernels *kernels);
 
-/* enqueue queues one call on a stream of the target in use. now makes the call at once, with the
- * host API where it has the operation and no unit provides a kernel. Both print the sentence of a
- * failure. */
+/* enqueue queues one call on a stream of the target in use. now makes the call and waits for it.
+ * Both print the sentence of a failure. */
 int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_stream stream, const char *function);
 int weft_nvshmem_now(const struct weft_nv_call *call, const char *function);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of one block on a GPU for operations of <nvshmemx.h> on streams for which
- * <weft/stream.h> has no function, and its registration with the library (host.h). On simt the
- * library has its own kernel. */
+/* Launches of the program's kernels by the CUDA runtime, and their registration with the library
+ * (host.h). */
 #ifndef WEFT_NVSHMEM_KERNEL_H
 #define WEFT_NVSHMEM_KERNEL_H
 
@@ -30,23 +29,6 @@ static inline int weft_nv_kernel_launch_config(const void *given, const void *fu
 #endif
 
 #if WEFT_NV_DEVICE_PART && WEFT_TARGET_CUDA
-
-#include <weft/nvshmem/run.h>
-
-enum { WEFT_NV_KERNEL_THREADS = 512 };
-
-static __global__ void weft_nv_kernel(struct weft_nv_call call)
-{
-    weft_nv_run(&call);
-}
-
-static int weft_nv_kernel_call(const struct weft_nv_call *call, weft_stream stream)
-{
-    struct weft_nv_call copy = *call;
-    void *args[] = {&copy};
-    return cudaLaunchKernel((const void *)weft_nv_kernel, dim3(1), dim3(WEFT_NV_KERNEL_THREADS),
-                            args, 0, (cudaStream_t)stream);
-}
 
 static int weft_nv_kernel_launch(const void *function, const unsigned *grid, const unsigned *block,
                                  void **args, size_t shared_bytes, weft_stream stream)
@@ -83,7 +65,7 @@ static const char *weft_nv_kernel_error(int error)
 
 static const struct weft_nvshmem_kernels weft_nv_kernels = {sizeof(struct weft_nvshmem_kernels),
                                                             1,
-                                                            weft_nv_kernel_call,
+                                                            NULL,
                                                             weft_nv_kernel_launch,
                                                             weft_nv_kernel_resident,
                                                             weft_nv_kernel_error,

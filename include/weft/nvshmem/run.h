@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream operations for which <weft/stream.h> has no function, done by one block of threads. On
- * cuda this is part of the kernel in each unit (kernel.h); on simt the library has it. */
+/* Stream operations for which <weft/stream.h> has no function, carried out by one block of threads:
+ * the kernel of run.cu and run_simt.c. */
 #ifndef WEFT_NVSHMEM_RUN_H
 #define WEFT_NVSHMEM_RUN_H
 
@@ -8,7 +8,7 @@
 #include <weft_device.h>
 
 /* A reduction of NVSHMEM's types and operations: as weft_block_allreduce(), without the code for
- * averages, scaled sums and types of 8 bits, because each unit compiles this kernel. */
+ * averages, scaled sums and reals of 8 bits, which NVSHMEM does not have. */
 WEFT_DEVICE int weft_nv_run_reduce(const struct weft_nv_call *c, int to)
 {
     const int scope = WEFT_DEV_BLOCK, team = c->team;

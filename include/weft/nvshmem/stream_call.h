@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills in the arguments of the kernel of kernel.h. */
+/* Fills in the arguments of the library's kernel for operations on streams (host.h). */
 #ifndef WEFT_NVSHMEM_STREAM_CALL_H
 #define WEFT_NVSHMEM_STREAM_CALL_H
 
