@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on a stream, carried out by one block of threads (<weft/nvshmem/run.h>). */
-#ifndef WEFT_NVSHMEM_RUN_CALL_H
-#define WEFT_NVSHMEM_RUN_CALL_H
+/* Operations on a stream, carried out by one block of threads (run_kernel.h). */
+#ifndef WEFT_NVSHMEM_RUN_H
+#define WEFT_NVSHMEM_RUN_H
 
 #include <weft/nvshmem/host.h>
 

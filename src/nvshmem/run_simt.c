@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of weft/nvshmem/run.h for the target simt. */
+/* The kernel of run_kernel.h for the target simt. */
 #include "nvshmem/run.h"
 
-#include <weft/nvshmem/run.h>
+#include "nvshmem/run_kernel.h"
 #include <weft/simt_executor.h>
 
 enum { THREADS = 64 };

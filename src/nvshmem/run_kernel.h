@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stream operations for which <weft/stream.h> has no function, carried out by one block of threads:
  * the kernel of run.cu and run_simt.c. */
-#ifndef WEFT_NVSHMEM_RUN_H
-#define WEFT_NVSHMEM_RUN_H
+#ifndef WEFT_NVSHMEM_RUN_KERNEL_H
+#define WEFT_NVSHMEM_RUN_KERNEL_H
 
 #include <weft/nvshmem/host.h>
 #include <weft_device.h>
