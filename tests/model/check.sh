@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # check.sh MODEL.pml holds|broken [-DX ...]: exhaustive search by Spin; exits with 77 without Spin.
 model=$(realpath "$1"); expected=$2; shift 2
-# A fault is found at once, and on weak.h the code is long and its search short. clang compiles
+# A fault is found at once, and on weak.inc the code is long and its search short. clang compiles
 # without optimization in half the time of gcc.
-if [ "$expected" = broken ] || grep -q '^#include "weak.h"' "$model"; then
+if [ "$expected" = broken ] || grep -q '^#include "weak.inc"' "$model"; then
     compile="${CC:-$(command -v clang || echo cc)} -O0"
 else
     compile="${CC:-cc} -O1"

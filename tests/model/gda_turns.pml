@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The turns and marks of a send queue of path gda (include/weft/device/gda_queue.h), on the memory
- * of weak.h: PRODUCERS threads with a reservation of one block each, and the NIC. gda_queue.pml has
+ * of weak.inc: PRODUCERS threads with a reservation of one block each, and the NIC. gda_queue.pml has
  * reservations of several blocks, reuse and the reordering of stores; here the loads are weak too.
  *
  *     weft_dev_gda_reserve()     `turns`, a relaxed atomic
@@ -27,7 +27,7 @@
 #define NIC PRODUCERS
 #define LOCATIONS (PRODUCERS + 4)
 #define MESSAGES 12
-#include "weak.h"
+#include "weak.inc"
 #define BLOCK(i) (i)
 #define RECORD (PRODUCERS + 0)
 #define DOORBELL (PRODUCERS + 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets of host collectives (src/ops/coll/coll.c, packet_send() and packet_await();
- * forward_packet() of nodes.c is the same) on the memory of weak.h: two members exchange payloads
+ * forward_packet() of nodes.c is the same) on the memory of weak.inc: two members exchange payloads
  * in two slots for each direction, used in turn. A member copies its payload into the other's slot
  * (relaxed stores, here of one word), stores the sequence number with release, awaits the other's
  * number with acquire, and copies the payload out. packets.pml has more members and broadcasts, in
@@ -15,7 +15,7 @@
 #define THREADS 2
 #define LOCATIONS 8
 #define MESSAGES 5
-#include "weak.h"
+#include "weak.inc"
 #define EXCHANGES 4
 
 #ifdef ONE_SLOT

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring of the proxy as the host reads it (include/weft/device/proxy.h, src/proxy/proxy.c) on
- * the memory of weak.h, for device code on simt: a ring of one slot with two words, two producers
+ * the memory of weak.inc, for device code on simt: a ring of one slot with two words, two producers
  * (threads 0 and 1) with a request each, and the host (thread 2). A request puts a word of the
  * producer's memory and gets another. proxy.pml has runs, bounce buffers and longer rings, in a
  * strong memory. With a third ticket a producer could find room in `known`, whose relaxed load only
@@ -26,7 +26,7 @@
 #define THREADS 3
 #define LOCATIONS 11
 #define MESSAGES 4
-#include "weak.h"
+#include "weak.inc"
 #define SOURCE(p) (p)
 #define RESULT(p) (2 + (p)) /* what a get brings */
 #define WORD(i) (4 + (i))

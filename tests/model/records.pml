@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records that one thread or PE writes and another reads without a lock, on the memory of weak.h.
+/* Records that one thread or PE writes and another reads without a lock, on the memory of weak.inc.
  *
  *     failure  src/job/job.c, job_fail(): the sentence, relaxed; the status, release; the fault
  *              word, release. Every entry of the API loads the word, relaxed; job_check_failed()
@@ -24,7 +24,7 @@
 #define THREADS 3
 #define LOCATIONS 6
 #define MESSAGES 7
-#include "weak.h"
+#include "weak.inc"
 #define TEXT 0
 #define STATUS 1
 #define FAULT 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of host operations over a load/store path, on the memory of weak.h: src/ops/rma/rma.c,
+/* The order of host operations over a load/store path, on the memory of weak.inc: src/ops/rma/rma.c,
  * signal.c, order.c, wait.c, src/path/local/p2p.c, and coll_put_notify() of src/ops/coll/coll.h.
  * The number of a thread is that of its PE. D and E are words of data, F and G flags at the PE that
  * waits.
@@ -22,7 +22,7 @@
 #define THREADS 3
 #define LOCATIONS 4
 #define MESSAGES 4
-#include "weak.h"
+#include "weak.inc"
 #define D 0
 #define E 1
 #define F 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel of path staged (src/path/staged/channel.c, owner.c) on the memory of weak.h. Thread 0
+/* A channel of path staged (src/path/staged/channel.c, owner.c) on the memory of weak.inc. Thread 0
  * is the requester, thread 1 the owner. There is one slot, so that each request reuses it. The
  * owner executes a request on its memory, and writes an atomic's old value into the slot.
  *
@@ -22,7 +22,7 @@
 #define THREADS 3
 #define LOCATIONS 8
 #define MESSAGES 6
-#include "weak.h"
+#include "weak.inc"
 #define DATA 0     /* of the request, then the answer */
 #define SEQUENCE 1
 #define DONE 2

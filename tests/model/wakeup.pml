@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wake-ups by a futex, on the memory of weak.h: thread 0 publishes work (W) and wakes thread 1 if
+/* Wake-ups by a futex, on the memory of weak.inc: thread 0 publishes work (W) and wakes thread 1 if
  * it sees that it sleeps (S), or is about to. B is a bell, a count.
  *
  *     owner    src/path/staged/owner.c, staged_wake_owner() and sleep_on_futex(): all accesses are
@@ -19,7 +19,7 @@
 #define THREADS 2
 #define LOCATIONS 4
 #define MESSAGES 5
-#include "weak.h"
+#include "weak.inc"
 #define D 0
 #define W 1
 #define S 2

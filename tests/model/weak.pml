@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of weak.h itself, by litmus tests. D is data, F a flag, X and Y are two more words.
+/* The memory of weak.inc itself, by litmus tests. D is data, F a flag, X and Y are two more words.
  *
  * Claims: what C11 forbids does not occur in
  *   - message passing, by a release and an acquire, by fences, through an atomic of a third thread
@@ -17,7 +17,7 @@
 #define THREADS 4
 #define LOCATIONS 4
 #define MESSAGES 4
-#include "weak.h"
+#include "weak.inc"
 #define D 0
 #define F 1
 #define X 2
