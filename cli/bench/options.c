@@ -212,6 +212,14 @@ static void check_together(struct argp_state *state, const struct bench_options 
         argp_error(state, "--html and --paths go together only in `evaluation` and `gda`");
 }
 
+static void name_all(struct argp_state *state, struct bench_options *options)
+{
+    if (options->compare)
+        argp_error(state, "--compare: name the second file: weft bench --compare %s B.json",
+                   options->compare);
+    options->names = "all";
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct bench_options *options = state->input;
@@ -289,10 +297,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         parse_names(state, options, argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        if (options->compare)
-            argp_error(state, "--compare: name the second file: weft bench --compare %s B.json",
-                       options->compare);
-        options->names = "all";
+        name_all(state, options);
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
