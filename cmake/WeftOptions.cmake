@@ -34,8 +34,8 @@ endif()
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g1 -fno-omit-frame-pointer")
 # For what is not waited for: half the time to compile.
 set(WEFT_NOT_HOT $<$<CONFIG:Release>:-O1>)
-# Device code where no GPU will run it, which shows on simt that it works: without forced inlining, a
-# third of the time to compile.
+# Device code that runs on simt alone, which shows that it works: a third of the time to compile, as
+# functions are not inlined by force.
 set(WEFT_SIMT_ALONE "")
 if(NOT WEFT_ALL_KERNELS)
   set(WEFT_SIMT_ALONE ${WEFT_NOT_HOT} "-DWEFT_DEVICE=static inline __attribute__((unused))")

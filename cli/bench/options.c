@@ -201,7 +201,8 @@ static void check_pair(struct argp_state *state, const struct bench_options *opt
                    options->from, options->to, pes - 1);
 }
 
-static void check_together(struct argp_state *state, const struct bench_options *options)
+/* Lists the benchmarks, which ends the process, if that is what was asked for. */
+static void end_options(struct argp_state *state, const struct bench_options *options)
 {
     if (options->list)
         options->json ? list_benchmarks_json() : list_benchmarks();
@@ -291,7 +292,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->progress = strcmp(argument, "1") == 0;
         return 0;
     case ARGP_KEY_END:
-        check_together(state, options);
+        end_options(state, options);
         return 0;
     case ARGP_KEY_ARG:
         parse_names(state, options, argument);

@@ -89,7 +89,7 @@ static weft_status load_amd(const struct gpu_image *image, const struct gpu_devi
     gpu_image_list_amd(image, have, sizeof have);
     return base_fail(WEFT_ERR_UNSUPPORTED,
                      "GPU %d (%s) is a %.*s, for which this libweft has no kernels (it has %s); "
-                     "it is built for gfx90a and gfx942 where clang and lld 18 or newer are",
+                     "clang and lld 18 or newer make those for gfx90a and gfx942, and no others",
                      device->ordinal, device->name, (int)strcspn(device->architecture, ":"),
                      device->architecture, *have ? have : "none for GPUs of AMD");
 }

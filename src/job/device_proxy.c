@@ -398,11 +398,12 @@ weft_status device_proxy_open(struct weft_job *job, struct device_view *view,
     weft_status status = make_rings(self, view, ring);
     for (uint32_t i = 0; i < self->n && !status; i++)
         status = start_ring(self, i);
-    if (status)
+    if (status) {
         device_proxy_close(self); /* the job frees the contexts */
-    else                          /* Release: see start_device(). */
-        __atomic_store_n(result, self, __ATOMIC_RELEASE);
-    return status;
+        return status;
+    }
+    __atomic_store_n(result, self, __ATOMIC_RELEASE); /* see start_device() */
+    return WEFT_OK;
 }
 
 void device_proxy_close(struct device_proxy *self)

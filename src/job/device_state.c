@@ -62,7 +62,7 @@ static void warn_missing_transport(const struct weft_job *job, const struct weft
         warned = true;
         log_warn(LOG_JOB,
                  "kernels that include <weft/device/p2p.h> cannot reach PE %d, which is on path "
-                 "%s; include <weft_device.h> there",
+                 "%s; include <weft_device.h> instead",
                  pe, path_name(job->paths.choices[unit->cuda ? WEFT_GPU : WEFT_HOST][pe].path));
     }
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
+#include "gpu/stream.h"
 #include "job/device_state.h"
 #include "nvshmem/run.h"
 #include "ops/coll/kernel.h"
@@ -101,11 +102,24 @@ WEFT_EXPORT int weft_nvshmem_enqueue(const struct weft_nv_call *call, weft_strea
     return weft_nvshmem_report(enqueue_call(call, stream), function);
 }
 
+/* On cuda by the driver: a program of host code alone has no CUDA runtime. */
+static weft_status wait_for_calls(weft_job *job)
+{
+    if (weft_target_get() == WEFT_SIMT)
+        return weft_stream_synchronize(NULL);
+    weft_status status = gpu_enter(&job->gpu->device);
+    if (status)
+        return status;
+    status = gpu_wait_stream(job->gpu, NULL, "a collective of NVSHMEM");
+    gpu_leave(&job->gpu->device);
+    return status;
+}
+
 WEFT_EXPORT int weft_nvshmem_now(const struct weft_nv_call *call, const char *function)
 {
     weft_status status = enqueue_call(call, NULL);
     if (!status)
-        status = weft_stream_synchronize(NULL);
+        status = wait_for_calls(weft_nvshmem_job());
     if (!status)
         status = weft_device_check(weft_nvshmem_job());
     return weft_nvshmem_report(status, function);

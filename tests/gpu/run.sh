@@ -88,6 +88,7 @@ group_memory() { # operations of the host and of streams on GPU memory
             [ -x "$build/bin/job_gpu_$program" ] &&
                 run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
         done
+        extra="WEFT_TARGET=cuda WEFT_PROVE=always" run "operations of NVSHMEM" "$pes" 60 "$build/bin/job_nvshmem_operations"
         [ "$gpus" -eq 1 ] && break
     done
 }
@@ -124,6 +125,7 @@ group_shared() { # several PEs on one GPU
     run "rma, one GPU" 2 90 "$build/bin/job_gpu_rma"
     run "signal, one GPU" 3 90 "$build/bin/job_gpu_signal"
     run "stream, one GPU" 2 60 "$build/bin/job_gpu_stream"
+    extra="$extra WEFT_TARGET=cuda" run "operations of NVSHMEM" 2 60 "$build/bin/job_nvshmem_operations"
     [ "$gpus" -gt 1 ] || return
     extra="WEFT_GPU=0,1 WEFT_PROVE=always"
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_collective"

@@ -296,7 +296,7 @@ static void check_library(int *symmetric)
             CHECK(*operation_launches == launches + 1 &&
                       operation_call->kind == WEFT_NV_CALL_REDUCESCATTER,
                   "kind %d, %d launches", operation_call->kind, *operation_launches - launches);
-            CHECK(asked.waits == 1, "it waited %d times", asked.waits);
+            CHECK(asked.waits == 0, "it waited by the runtime %d times", asked.waits);
             return;
         }
     for (int i = 0; i < n_pes; i++)

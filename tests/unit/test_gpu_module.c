@@ -246,7 +246,7 @@ static void code_of_amd(void **state)
     assert_int_equal(run(for_both, "some", &kind), WEFT_ERR_UNSUPPORTED);
     assert_string_equal(calls, "n");
     assert_non_null(strstr(base_last_error(), "GPU 0 () is a gfx9, for which this libweft has no "
-                                              "kernels (it has gfx90a, gfx942); it is built for"));
+                                              "kernels (it has gfx90a, gfx942); clang and lld"));
     architecture = "gfx1100:xnack-";
     assert_int_equal(run(without, "some", &kind), WEFT_ERR_UNSUPPORTED);
     assert_non_null(strstr(base_last_error(), "is a gfx1100, for which this libweft has no kernels "

@@ -253,9 +253,9 @@ check_clang() {
     check "warnings of clang" xargs -a build/clang-commands -d '\n' -P "$cores" -n 1 sh -c
 }
 
-# check_tidy REGEX EXCEPT [option ...]: clang-tidy of the sources of build/ whose path matches the first expression,
-# but not the second.
-# Only what this machine's configuration compiles: the others have no command to check with.
+# check_tidy REGEX EXCEPT [option ...]: clang-tidy of the sources of build/ whose path matches the first
+# expression, but not the second. Only what this machine's configuration compiles: the others have no
+# command to check with.
 check_tidy() {
     local tool
     if ! tool=$(find_tool clang-tidy 14); then

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Include this in place of <weft_device.h> in a file whose kernels reach their peers by loads and
- * stores alone: over NVLink, PCIe peer access or memory that PEs share. All operations exist, and
- * none is compiled in a form for a transport (remote.h), so kernels have fewer registers (on
- * sm_90, by nvcc: p and atomics 32 in place of 46 and 42, a barrier 60 in place of 72).
+ * stores alone: over NVLink, PCIe peer access or memory that PEs share. It has all operations, and
+ * none of the transports (remote.h), so kernels have fewer registers (on sm_90, by nvcc: p and
+ * atomics 32 in place of 46 and 42, a barrier 60 in place of 72).
  *
  * An operation on a PE without a direct address is refused: it leaves a record, and the job fails
- * with WEFT_ERR_NO_PATH. A warning names such a PE when the job starts. */
+ * with WEFT_ERR_NO_PATH. A warning names such a PE when the kernels of a program get the state of
+ * the job; modules (weft_module_init()) have none. */
 #ifndef WEFT_DEVICE_P2P_H
 #define WEFT_DEVICE_P2P_H
 

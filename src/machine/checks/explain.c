@@ -100,6 +100,7 @@ static void explain_coherent(const struct machine *machine, const struct machine
         snprintf(node, sizeof node, "%sthe GPU's memory is NUMA node %" PRId64,
                  cpu.links ? "; " : "", gpu->memory_numa.value);
     findings->path = cpu.links ? link_title(cpu.kind) : "coherent link";
+    findings->routes_off = 0;
     finding_add(findings, REASON_HOST_COHERENT, WEIGHT_NOTE, NULL, "%s%s", links, node);
     check_coherent(machine, findings);
 }
@@ -115,7 +116,6 @@ static void explain_host(const struct machine *machine, const struct endpoint *d
         check_mapping(machine, gpu, findings);
         check_pcie(machine, device, findings);
         check_host_speed(machine, device, findings);
-        findings->routes_off = 0;
         explain_coherent(machine, gpu, findings);
     } else if (device->kind == ENDPOINT_NIC) {
         check_nic(machine, device, findings);

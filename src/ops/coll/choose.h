@@ -26,9 +26,8 @@ enum coll_what {
     COLL_WHATS
 };
 
-extern const bool coll_reduces[COLL_WHATS]; /* whether it combines elements */
-extern const bool
-    coll_is_sized[COLL_WHATS]; /* whether only the GPUs know the sizes of all blocks */
+/* Whether it combines elements, and whether only the GPUs know the sizes of all blocks. */
+extern const bool coll_reduces[COLL_WHATS], coll_is_sized[COLL_WHATS];
 
 enum coll_algorithm {
     COLL_ALGO_AUTO,           /* nothing is forced: the fastest algorithm by the model */

@@ -34,12 +34,14 @@ static void count_store(struct mapped *m, int slot)
     if (unlikely(!(atomic_load_explicit(&m->used, memory_order_relaxed) & bit)))
         atomic_fetch_or_explicit(&m->used, bit, memory_order_relaxed);
     const char *storer = atomic_load_explicit(&m->storer, memory_order_relaxed);
-    /* The exchange fails for the second of two threads that store first at the same time. */
-    if (unlikely(storer != &this_thread && storer != &several) &&
-        (storer ||
-         !atomic_compare_exchange_strong_explicit(&m->storer, &storer, &this_thread,
-                                                  memory_order_relaxed, memory_order_relaxed)))
-        atomic_store_explicit(&m->storer, &several, memory_order_relaxed);
+    if (unlikely(storer != &this_thread && storer != &several)) {
+        /* The exchange fails for the second of two threads that store first at the same time. */
+        bool first = !storer && atomic_compare_exchange_strong_explicit(
+                                    &m->storer, &storer, &this_thread, memory_order_relaxed,
+                                    memory_order_relaxed);
+        if (!first)
+            atomic_store_explicit(&m->storer, &several, memory_order_relaxed);
+    }
     epoch_give(&m->stores[slot % MAPPED_SLOTS]);
 }
 
