@@ -13,7 +13,7 @@
 #include "tool/boxes.h"
 #include "tool/choices.h"
 
-enum { LABEL = 12, PAIRS_SHOWN = 6 };
+enum { PAIRS_SHOWN = 6 };
 
 static const char *const proof_texts[] = {[CHOICE_UNUSED] = "not in use",
                                           [CHOICE_NOT_PROVEN] = "not tested",
@@ -105,7 +105,7 @@ static void print_rows(const struct summary *summary)
     char pairs[256];
     for (const struct row *row = summary->rows; row; row = row->next) {
         name_pairs(summary, row, pairs, sizeof pairs);
-        columns_print(stdout, LABEL, "  %-9s %s: %s, %s%s%s", explain_kind_names[row->kind],
+        columns_print(stdout, EXPLAIN_LABEL, "  %-9s %s: %s, %s%s%s", explain_kind_names[row->kind],
                       row->path, pairs, proof_texts[row->proof], row->why[0] ? "; " : "", row->why);
     }
 }
@@ -133,7 +133,8 @@ static void print_operations(const struct boxes_pe *pe)
         used += (size_t)snprintf(text + used, sizeof text - used,
                                  "%s%s %" PRIu64 " operations, %" PRIu64 " bytes", i ? "; " : "",
                                  pe->paths[i].name, pe->paths[i].operations, pe->paths[i].bytes);
-    columns_print(stdout, LABEL, "  PE %-6d %s", pe->pe, pe->n_paths ? text : "no operation yet");
+    columns_print(stdout, EXPLAIN_LABEL, "  PE %-6d %s", pe->pe,
+                  pe->n_paths ? text : "no operation yet");
 }
 
 static json_t *operations_json(const struct boxes_pe *pe)
@@ -185,8 +186,8 @@ int explain_job_pes(int pid, json_t *result)
         json_object_set_new(result, "pairs", rows_json(&summary));
         json_object_set_new(result, "operations", operations);
     } else {
-        columns_print(stdout, LABEL, "job of process %d: %d PEs, %d on this machine (%s)", pid,
-                      summary.to, summary.from, job.count ? job.pes[0].program : "");
+        columns_print(stdout, EXPLAIN_LABEL, "job of process %d: %d PEs, %d on this machine (%s)",
+                      pid, summary.to, summary.from, job.count ? job.pes[0].program : "");
         print_rows(&summary);
     }
     show_operations(&job, operations);

@@ -46,16 +46,14 @@ bool explain_pe_number(const char *text, int *pe)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-enum { LABEL = 12 }; /* column at which the text of a line starts */
-
 static void print_labelled(const char *label, const char *text)
 {
-    columns_print(stdout, LABEL, "  %-9s %s", label, text);
+    columns_print(stdout, EXPLAIN_LABEL, "  %-9s %s", label, text);
 }
 
 static void print_path(const char *label, const struct choice_path *path)
 {
-    columns_print(stdout, LABEL, "  %-9s %s: %s", label, path->name, path->why);
+    columns_print(stdout, EXPLAIN_LABEL, "  %-9s %s: %s", label, path->name, path->why);
 }
 
 static void print_choice(const char *kind, const struct choice *choice)
@@ -77,8 +75,8 @@ static void print_choice(const char *kind, const struct choice *choice)
 
 static void print_choices(const struct choices *one)
 {
-    columns_print(stdout, LABEL, "PE %d (pid %d, %s) -> PE %d", one->from, one->pid, one->program,
-                  one->to);
+    columns_print(stdout, EXPLAIN_LABEL, "PE %d (pid %d, %s) -> PE %d", one->from, one->pid,
+                  one->program, one->to);
     for (int kind = 0; kind < CHOICES_KINDS; kind++)
         print_choice(explain_kind_names[kind], &one->kinds[kind]);
 }

@@ -9,6 +9,8 @@
 
 #include "tool/choices.h"
 
+enum { EXPLAIN_LABEL = 12 }; /* column at which the text of a line starts */
+
 /* Names of the memory kinds. */
 extern const char *const explain_kind_names[CHOICES_KINDS];
 

@@ -12,11 +12,11 @@
 #include "topo/draw.h"
 
 enum {
-    PAD = 10,
-    HEADING = 24,
+    RACK_PAD = 10,
+    RACK_HEADING = 24,
     SWITCH_W = 76,
-    WIRE = 24,     /* between the switch and the trays, for the lines */
-    DEVICE_H = 24, /* one line of text */
+    WIRE = 24,          /* between the switch and the trays, for the lines */
+    TRAY_DEVICE_H = 24, /* one line of text */
     DEVICE_GAP = 4,
     PACKAGE_GAP = 14,
     TRAY_PAD = 6,
@@ -150,7 +150,7 @@ static void add_tray(struct racks *r, int rack, int host)
     for (int i = 0; i < n; i++) {
         if (column == ROW_MOST) {
             x = r->name_w;
-            y += DEVICE_H + DEVICE_GAP;
+            y += TRAY_DEVICE_H + DEVICE_GAP;
             column = 0;
         } else if (column && list[i]->package != list[i - 1]->package) {
             x += PACKAGE_GAP - DEVICE_GAP;
@@ -163,7 +163,7 @@ static void add_tray(struct racks *r, int rack, int host)
         box->x = x;
         box->y = y;
         box->w = device_width(r, box->kind);
-        box->h = DEVICE_H;
+        box->h = TRAY_DEVICE_H;
         x += box->w + DEVICE_GAP;
         right = x > right ? x : right;
         column++;
@@ -172,7 +172,7 @@ static void add_tray(struct racks *r, int rack, int host)
     snprintf(box->name, DRAW_TEXT, "node %d", host);
     box->name_at_left = true;
     box->w = right - DEVICE_GAP + TRAY_PAD;
-    box->h = y + DEVICE_H + TRAY_PAD;
+    box->h = y + TRAY_DEVICE_H + TRAY_PAD;
     free(list);
 }
 
@@ -192,18 +192,18 @@ static void place_trays(struct drawing *d, int rack, int trays)
 {
     int columns = trays > COLUMN_MOST ? 2 : 1, each = (trays + columns - 1) / columns, n = 0;
     int end = d->n_boxes;
-    double width = 0, y = HEADING, bottom = 0;
+    double width = 0, y = RACK_HEADING, bottom = 0;
     for (int i = rack; i < end; i++)
         if (d->boxes[i].parent == rack && d->boxes[i].w > width)
             width = d->boxes[i].w;
-    double left = columns == 2 ? PAD + width + WIRE : PAD;
+    double left = columns == 2 ? RACK_PAD + width + WIRE : RACK_PAD;
     for (int i = rack; i < end; i++) {
         if (d->boxes[i].parent != rack)
             continue;
         if (n == each)
-            y = HEADING;
+            y = RACK_HEADING;
         d->boxes[i].w = width;
-        move_box(d, i, columns == 2 && n < each ? PAD : left + SWITCH_W + WIRE, y);
+        move_box(d, i, columns == 2 && n < each ? RACK_PAD : left + SWITCH_W + WIRE, y);
         y += d->boxes[i].h + TRAY_GAP;
         bottom = y > bottom ? y : bottom;
         n++;
@@ -212,11 +212,11 @@ static void place_trays(struct drawing *d, int rack, int trays)
     struct draw_box *box = &d->boxes[bar];
     snprintf(box->name, DRAW_TEXT, "NVSwitch");
     box->x = left;
-    box->y = HEADING;
+    box->y = RACK_HEADING;
     box->w = SWITCH_W;
-    box->h = bottom - TRAY_GAP - HEADING;
-    d->boxes[rack].w = left + SWITCH_W + WIRE + width + PAD;
-    d->boxes[rack].h = bottom - TRAY_GAP + PAD;
+    box->h = bottom - TRAY_GAP - RACK_HEADING;
+    d->boxes[rack].w = left + SWITCH_W + WIRE + width + RACK_PAD;
+    d->boxes[rack].h = bottom - TRAY_GAP + RACK_PAD;
 }
 
 static int add_rack(struct racks *r, int domain)
@@ -245,13 +245,13 @@ static void place_racks(struct drawing *d)
             continue;
         if (x > DRAW_MARGIN && x + d->boxes[i].w > PAGE_W) {
             x = DRAW_MARGIN;
-            y += height + 2 * PAD;
+            y += height + 2 * RACK_PAD;
             height = 0;
         }
         move_box(d, i, x, y);
-        x += d->boxes[i].w + 2 * PAD;
+        x += d->boxes[i].w + 2 * RACK_PAD;
         height = d->boxes[i].h > height ? d->boxes[i].h : height;
-        d->w = x - 2 * PAD + DRAW_MARGIN > d->w ? x - 2 * PAD + DRAW_MARGIN : d->w;
+        d->w = x - 2 * RACK_PAD + DRAW_MARGIN > d->w ? x - 2 * RACK_PAD + DRAW_MARGIN : d->w;
         d->h = y + height;
     }
 }

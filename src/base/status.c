@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Status names and the last error message of each thread. */
-#define WEFT_BASE_STATUS_C
 #include "base/status.h"
 
 #include "base/printable.h"
@@ -13,6 +12,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#undef base_fail
+#undef base_fail_context
 
 enum { MESSAGE_BYTES = 1024, MOST_STRUCTURE_BYTES = 4096 };
 

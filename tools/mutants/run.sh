@@ -83,7 +83,8 @@ programs() {
 construct() {
     # What the short form needs it compiles quickly: it runs for a moment only.
     local flags=(-DCMAKE_BUILD_TYPE=RelWithDebInfo)
-    [ "$short" = 0 ] || flags=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0)
+    [ "$short" = 0 ] ||
+        flags=(-DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-O0 -DWEFT_REDUCED=ON -DWEFT_SHORT=ON)
     cmake -S "$tree" -B "$build" -G Ninja "${flags[@]}" -DBUILD_TESTING=ON \
         -DWEFT_WERROR=OFF -DWEFT_KERNEL_COMPILER=none -DWEFT_GPU_KERNELS=OFF >"$folder/log" 2>&1 ||
         fail "configuring failed; see $folder/log"

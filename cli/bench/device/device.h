@@ -16,7 +16,10 @@ struct bench_device {
     uint64_t base; /* number of the last round; the same at every PE */
 };
 
-enum { DEVICE_WARM = 20, DEVICE_CHECK_ROUNDS = 50 };
+enum { DEVICE_WARM = 20, DEVICE_CHECK_ROUNDS = 50, TRACE_WARM = 128, TRACE_ROUNDS = 1024 };
+
+/* Seeds of patterns; OWN * (PE + 1) is the seed of that PE. */
+enum { STALE = 7, SENT = 77, OWN = 1000 };
 
 /* Launches NAME_thread, NAME_warp or NAME_block. */
 #define DEVICE_LAUNCH(name, scope, ...)                                                            \

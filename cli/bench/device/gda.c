@@ -6,8 +6,6 @@
 
 #include <weft/device/control.h>
 
-enum { STALE = 7, SENT = 77 }; /* seeds */
-
 /* --------------------------------------------------------------------------------- put_quiet */
 
 weft_status device_put_quiet_run(struct bench *bench, struct bench_case *c, uint64_t iterations,
@@ -39,9 +37,9 @@ weft_status device_put_quiet_check(struct bench *bench, struct bench_case *c, bo
 
 /* ------------------------------------------------------------------------------------- trace */
 
-enum { ROUNDS = 1024, WARM = 128, STEPS = 8, ADAPTER = 6 };
+enum { GDA_STEPS = 8, ADAPTER = 6 };
 
-static const char *const step_names[STEPS] = {
+static const char *const step_names[GDA_STEPS] = {
     "slot reserved", "queue has space", "request written",     "doorbell record",
     "doorbell rung", "turn passed",     "done by the adapter", "completion seen",
 };
@@ -53,7 +51,7 @@ static double clock_offset(const struct bench *bench, const struct gda_trace *se
     double there = 1e300, back = 1e300;
     if (bench->options->target == TARGET_SIMT)
         return 0;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < TRACE_ROUNDS; i++) {
         double out = (double)seen[i].stamp - (double)seen[i].rung;
         double in = (double)seen[i].seen - (double)seen[i].stamp;
         there = out < there ? out : there;
@@ -64,27 +62,27 @@ static double clock_offset(const struct bench *bench, const struct gda_trace *se
 
 /* Mean end of each step in ns since the call. */
 static void average_steps(const struct bench *bench, const struct gda_trace *seen,
-                          double mean[STEPS])
+                          double mean[GDA_STEPS])
 {
     double offset = clock_offset(bench, seen);
-    for (int step = 0; step < STEPS; step++)
+    for (int step = 0; step < GDA_STEPS; step++)
         mean[step] = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-        const uint64_t ends[STEPS] = {seen[i].reserved, seen[i].waited, seen[i].written,
-                                      seen[i].recorded, seen[i].rung,   seen[i].passed,
-                                      seen[i].stamp,    seen[i].seen};
-        for (int step = 0; step < STEPS; step++)
+    for (int i = 0; i < TRACE_ROUNDS; i++) {
+        const uint64_t ends[GDA_STEPS] = {seen[i].reserved, seen[i].waited, seen[i].written,
+                                          seen[i].recorded, seen[i].rung,   seen[i].passed,
+                                          seen[i].stamp,    seen[i].seen};
+        for (int step = 0; step < GDA_STEPS; step++)
             mean[step] +=
                 ((double)ends[step] - (double)seen[i].called + (step == ADAPTER ? offset : 0)) /
-                ROUNDS;
+                TRACE_ROUNDS;
     }
 }
 
 static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct gda_trace *trace)
 {
-    static struct gda_trace seen[ROUNDS];
-    static const int rounds[] = {WARM, ROUNDS};
-    double mean[STEPS], ignored = 0;
+    static struct gda_trace seen[TRACE_ROUNDS];
+    static const int rounds[] = {TRACE_WARM, TRACE_ROUNDS};
+    double mean[GDA_STEPS], ignored = 0;
     weft_status status = WEFT_OK;
     for (int i = 0; i < 2 && !status; i++) {
         status = WEFT_LAUNCH(gda_trace, 1, 1, 0, bench->device->stream, word, bench->to,
@@ -102,8 +100,8 @@ static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct 
                                   .operation = "put of 8 bytes by one thread and its completion",
                                   .names = step_names,
                                   .ends = mean,
-                                  .count = STEPS,
-                                  .rounds = ROUNDS,
+                                  .count = GDA_STEPS,
+                                  .rounds = TRACE_ROUNDS,
                               });
     return WEFT_OK;
 }
@@ -111,8 +109,9 @@ static weft_status trace_gda_rounds(struct bench *bench, uint64_t *word, struct 
 weft_status bench_gda_trace(struct bench *bench)
 {
     void *trace = NULL, *word = NULL;
-    weft_status status = weft_alloc(bench->job, weft_device_kind(bench->job),
-                                    ROUNDS * sizeof(struct gda_trace), 0, WEFT_ALLOC_ZERO, &trace);
+    weft_status status =
+        weft_alloc(bench->job, weft_device_kind(bench->job),
+                   TRACE_ROUNDS * sizeof(struct gda_trace), 0, WEFT_ALLOC_ZERO, &trace);
     if (!status)
         status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &word);
     if (!status && bench->me == bench->from)

@@ -10,8 +10,6 @@
 
 /* -------------------------------------------------------------------------------- alltoall */
 
-enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is the seed of that PE */
-
 static weft_status launch_alltoall(struct bench *bench, struct bench_case *c, uint64_t warm,
                                    uint64_t rounds, double *ns)
 {

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { STALE = 7, SENT = 77 }; /* seeds */
-
 /* A word for each thread, followed by a signal. */
 size_t device_proxied_buffer_bytes(const struct bench_options *options, size_t bytes)
 {

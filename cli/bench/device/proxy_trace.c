@@ -9,7 +9,7 @@
 
 #include <weft/device/control.h>
 
-enum { ROUNDS = 1024, WARM = 128, TICKETS = 4096, STEPS = PROXY_STEPS };
+enum { TICKETS = 4096 };
 
 static struct proxy_round round_of(const struct device_trace *device,
                                    const struct proxy_trace_times *times)
@@ -36,30 +36,30 @@ static weft_status trace_proxy_rounds(struct bench *bench, uint64_t *words,
                                       struct device_trace *trace)
 {
     static struct proxy_trace_times times[TICKETS];
-    static struct device_trace seen[ROUNDS];
-    static struct proxy_round rounds[ROUNDS];
-    double mean[STEPS];
-    weft_status status = run_rounds(bench, words, trace, WARM);
+    static struct device_trace seen[TRACE_ROUNDS];
+    static struct proxy_round rounds[TRACE_ROUNDS];
+    double mean[PROXY_STEPS];
+    weft_status status = run_rounds(bench, words, trace, TRACE_WARM);
     if (!status)
         status = proxy_trace(bench->job, times, TICKETS);
     if (!status)
-        status = run_rounds(bench, words, trace, ROUNDS);
+        status = run_rounds(bench, words, trace, TRACE_ROUNDS);
     if (!status)
         status = proxy_trace(bench->job, NULL, 0);
     if (!status)
         status = weft_get(bench->ctx, seen, trace, sizeof seen, bench->me);
     if (status)
         return status;
-    for (int i = 0; i < ROUNDS - 1; i++)
+    for (int i = 0; i < TRACE_ROUNDS - 1; i++)
         rounds[i] = round_of(&seen[i], times);
-    proxy_steps_average(rounds, ROUNDS - 1, bench->options->target == TARGET_CUDA, mean);
+    proxy_steps_average(rounds, TRACE_ROUNDS - 1, bench->options->target == TARGET_CUDA, mean);
     device_print_steps(bench, &(struct device_steps){
                                   .bench = "proxy_trace",
                                   .operation = "put_signal of 8 bytes and quiet through the proxy",
                                   .names = proxy_step_names,
                                   .ends = mean,
-                                  .count = STEPS,
-                                  .rounds = ROUNDS - 1,
+                                  .count = PROXY_STEPS,
+                                  .rounds = TRACE_ROUNDS - 1,
                               });
     return WEFT_OK;
 }
@@ -68,8 +68,8 @@ weft_status bench_proxy_trace(struct bench *bench)
 {
     void *trace = NULL, *words = NULL;
     weft_status status =
-        weft_alloc(bench->job, weft_device_kind(bench->job), ROUNDS * sizeof(struct device_trace),
-                   0, WEFT_ALLOC_ZERO, &trace);
+        weft_alloc(bench->job, weft_device_kind(bench->job),
+                   TRACE_ROUNDS * sizeof(struct device_trace), 0, WEFT_ALLOC_ZERO, &trace);
     if (!status)
         status = bench_alloc(bench, 4096, WEFT_ALLOC_ZERO, &words);
     if (!status && bench->me == bench->from)

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-enum { STALE = 7, OWN = 1000 }; /* seeds; OWN * (PE + 1) is the seed of that PE */
-
 static uint64_t seed_of(int pe)
 {
     return (uint64_t)OWN * (uint64_t)(pe + 1);

@@ -16,7 +16,7 @@
 #include "machine/facts.h"
 
 enum {
-    VERSION_MOST = 3,
+    HWLOC_VERSION_MOST = 3,
     WORDS_MOST = IMPORT_CPUS_MOST / 32,
     CLASS_NVME = 0x0108,
 };
@@ -544,12 +544,12 @@ static weft_status read_hwloc_version(struct hwloc_reader *r, const struct xml_n
     if (version && major < 1)
         return import_fail(r->im, root->line,
                            "<topology> version=\"%.20s\" is not a version of hwloc's XML", version);
-    if (major > VERSION_MOST)
+    if (major > HWLOC_VERSION_MOST)
         return import_fail(
             r->im, root->line,
             "the file has format version %.20s, but this weft reads 1 to %d: write it with lstopo "
             "--export-xml-flags v2, or use a newer weft",
-            version, VERSION_MOST);
+            version, HWLOC_VERSION_MOST);
     r->version = (int)major;
     return WEFT_OK;
 }

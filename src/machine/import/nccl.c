@@ -20,8 +20,8 @@
 #include "base/status.h"
 
 enum {
-    VERSION_MOST = 2, /* 1: NCCL, 2: RCCL */
-    LINKS_MOST = 64,  /* of one GPU */
+    NCCL_VERSION_MOST = 2, /* 1: NCCL, 2: RCCL */
+    NCCL_LINKS_MOST = 64,  /* of one GPU */
     CLASS_BRIDGE = 0x0604,
     CLASS_DISPLAY = 0x03,
     CLASS_ACCELERATOR = 0x12,
@@ -163,14 +163,14 @@ static bool read_link_count(const struct nccl_reader *r, const struct xml_node *
                             const struct machine_gpu *gpu, int64_t *count)
 {
     const char *value = xml_value(node, "count");
-    if (!value || !import_number(value, 1, LINKS_MOST, count)) {
+    if (!value || !import_number(value, 1, NCCL_LINKS_MOST, count)) {
         warn_value(r, node, "count", "a whole number from 1 to 64", "these links are unknown");
         return false;
     }
-    if (number_or(gpu->nvlinks, 0) + *count <= LINKS_MOST)
+    if (number_or(gpu->nvlinks, 0) + *count <= NCCL_LINKS_MOST)
         return true;
     import_warn(r->im, node->line, "gpu %" PRId64 " has more than %d links: the rest is left out",
-                gpu->index.value, LINKS_MOST);
+                gpu->index.value, NCCL_LINKS_MOST);
     return false;
 }
 
@@ -555,12 +555,12 @@ static weft_status check_nccl_version(const struct nccl_reader *r, const struct 
     if (!import_number(value, 0, INT64_MAX, &version))
         return import_fail(r->im, root->line,
                            "<system> version=\"%.80s\": expected the version of the format", value);
-    if (version < 1 || version > VERSION_MOST)
+    if (version < 1 || version > NCCL_VERSION_MOST)
         return import_fail(r->im, root->line,
                            "the file has format version %" PRId64
                            ", but this weft reads 1 (NCCL) and 2 "
                            "(RCCL)%s",
-                           version, version > VERSION_MOST ? ": use a newer weft" : "");
+                           version, version > NCCL_VERSION_MOST ? ": use a newer weft" : "");
     return WEFT_OK;
 }
 

@@ -16,7 +16,7 @@
 
 #include "base/status.h"
 
-enum { ENDS_MOST = 128, NAME_BYTES = 48, WORD_BYTES = 96, LINKS_MOST = 64 };
+enum { SMI_ENDS_MOST = 128, NAME_BYTES = 48, WORD_BYTES = 96, SMI_LINKS_MOST = 64 };
 
 enum column { COLUMN_CPUS, COLUMN_NUMA, COLUMN_GPU_NUMA, COLUMNS_MOST };
 
@@ -34,7 +34,7 @@ struct smi_reader {
     const char *at, *end;
     unsigned long line;
     bool cut; /* a line was too long */
-    struct smi_end ends[ENDS_MOST];
+    struct smi_end ends[SMI_ENDS_MOST];
     int n;
     enum column columns[COLUMNS_MOST];
     int n_columns;
@@ -117,8 +117,8 @@ static weft_status add_end(struct smi_reader *r, const char *word)
                            word);
     if (find_heading(r, word))
         return import_fail(r->im, r->line, "%s appears twice in the heading", word);
-    if (r->n == ENDS_MOST)
-        return import_fail(r->im, r->line, "there are more than %d columns", ENDS_MOST);
+    if (r->n == SMI_ENDS_MOST)
+        return import_fail(r->im, r->line, "there are more than %d columns", SMI_ENDS_MOST);
     struct smi_end *end = &r->ends[r->n++];
     end->gpu = gpu_number(word);
     snprintf(end->heading, sizeof end->heading, "%.47s", word);
@@ -185,8 +185,8 @@ static int distance_of(const char *word)
 static int64_t links_of(const char *word)
 {
     int64_t links;
-    return strncmp(word, "NV", 2) == 0 && import_number(word + 2, 1, LINKS_MOST, &links) ? links
-                                                                                         : 0;
+    return strncmp(word, "NV", 2) == 0 && import_number(word + 2, 1, SMI_LINKS_MOST, &links) ? links
+                                                                                             : 0;
 }
 
 static weft_status bad_cell(const struct smi_reader *r, int row, int column, const char *word)
