@@ -13,7 +13,7 @@ file(MAKE_DIRECTORY ${folder} ${work})
 set(include -I${PROJECT_SOURCE_DIR}/include)
 set(script ${PROJECT_SOURCE_DIR}/cmake/bitcode.awk)
 set(strip ${PROJECT_SOURCE_DIR}/cmake/bitcode.sed)
-set(clang ${WEFT_CLANG} ${_weft_clang_flags} --cuda-feature=+ptx64 -DWEFT_PTX_ISA=64 ${include})
+set(clang ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} --cuda-feature=+ptx64 -DWEFT_PTX_ISA=64 ${include})
 add_custom_command(OUTPUT ${work}/weft_device.i DEPENDS ${headers} VERBATIM COMMENT ""
   COMMAND ${WEFT_CLANG} -E -P -x c -DWEFT_DEVICE=@ ${include} ${PROJECT_SOURCE_DIR}/include/weft_device.h
           -o ${work}/weft_device.i)

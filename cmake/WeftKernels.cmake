@@ -117,7 +117,7 @@ function(_weft_nvcc_object target file)
   # The C linker links the object: nothing in it may need the C++ runtime.
   add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
     COMMAND_EXPAND_LISTS COMMENT "Building CUDA half of ${file}"
-    COMMAND ${WEFT_NVCC} -x cu -c ${source} -o ${object} -MD -MF ${object}.d -MT ${object}
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_NVCC} -x cu -c ${source} -o ${object} -MD -MF ${object}.d -MT ${object}
             -std=c++17 -O3 -lineinfo -Xfatbin=-compress-all ${WEFT_CUDA_GENCODE} ${WEFT_NVCC_FLAGS}
             "$<TARGET_PROPERTY:${target},WEFT_NVCC_OPTIONS>"
             -Xcompiler=-fPIC,-fno-exceptions,-fno-threadsafe-statics

@@ -75,10 +75,14 @@ short_tsan_build=(-DWEFT_RUN_ONLY=ON
 # packets; jobs of two PEs, one of them over the network.
 short_arm=(-R '^unit\.(alloc|heap|handshake|net_message|reduce_arithmetic|siphash|simt_(warp|memory))$|^job\.((rma|atomic)\.p2p|atomic\.net_tcp)\.2$|^device\.packet\.weak\.2$')
 
-# prepare PRESET TARGET... | prepare PRESET ctest-selection...: configures, and builds the targets, or
-# all that the selected tests run.
+# prepare PRESET TARGET... | prepare PRESET ctest-selection... | prepare site: configures, and builds the
+# targets, or all that the selected tests run; or makes the site.
 prepare() {
     local preset=$1 folder
+    if [ "$preset" = site ]; then
+        nice -n 15 tools/site.sh build
+        return
+    fi
     folder=$(folder_of "$1")
     shift
     configure "$preset" ${short_form[@]+"${short_form[@]}"} || return
@@ -99,13 +103,14 @@ prepare_in_background() {
         # Each in a process group of its own, so that all of it can be ended.
         set -m
         trap 'kill -- "-$building" 2>/dev/null; exit 1' TERM
-        for preset in asan tsan arm-short clang; do
+        for preset in asan tsan arm-short clang site; do
             [ $preset != arm-short ] || [ -z "$(arm_missing)" ] || continue
             case $preset in
             asan) selection=("${short_asan[@]}") short_form=("${short_asan_build[@]}") ;;
             tsan) selection=("${short_tsan[@]}") short_form=("${short_tsan_build[@]}") ;;
             arm-short) selection=("${short_arm[@]}") short_form=() ;;
             clang) selection=(fuzz_targets) short_form=() ;;
+            site) selection=() ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
             building=$!
@@ -311,7 +316,7 @@ verb_test() {
     # With what clang itself warns of. ./dev lint has the analyzer, which takes ten times as long, and
     # the other sources.
     check_tidy '/(src|cli)/.*\.c$' '/tests/' --checks='-clang-analyzer-*,clang-diagnostic-*'
-    check "site of the documentation" tools/site.sh build
+    check "site of the documentation" prepared site
     summary
 }
 

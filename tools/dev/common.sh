@@ -91,6 +91,10 @@ configure() {
         kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES=90 -DWEFT_HIP_KERNELS=OFF
             -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
     fi
+    # Of programs with instruments, lld links in half the time.
+    case $preset in
+    asan | tsan) ! command -v ld.lld >/dev/null || kernels+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld) ;;
+    esac
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
         -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_PLAIN= \
         ${kernels[@]+"${kernels[@]}"} "$@"
