@@ -67,6 +67,10 @@ typedef uint16_t __attribute__((may_alias)) weft_dev_any_u16;
 typedef uint32_t __attribute__((may_alias)) weft_dev_any_u32;
 typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 
+WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
+{
+    return x;
+}
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 {
     fake_touch();

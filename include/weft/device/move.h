@@ -31,7 +31,9 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
             weft_dev_store_vec16(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
         return;
     }
-    for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
+    /* A loop of the caller would keep the distances of the units, and spill them. */
+    threads = weft_dev_in_place(threads);
+    for (i = weft_dev_in_place(rank); i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
          i += WEFT_DEV_UNROLL * (size_t)threads) {
         WEFT_UNROLL
         for (int u = 0; u < WEFT_DEV_UNROLL; u++)

@@ -135,6 +135,10 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   uint32_t weft_dev_shuffle_xor_u32(mask, value, bits), _u64    of own lane ^ bits
  *   void     weft_dev_sync_warp(mask)               barrier; orders memory among the lanes
  *
+ * Thread.
+ *   unsigned weft_dev_in_place(x)         x; the compiler computes nothing from it before this
+ * place
+ *
  * Block. Every thread of the block calls the same function.
  *   void weft_dev_sync_block()                      barrier; orders memory in the block
  *   int  weft_dev_sync_block_count(pred)            also: number of threads with pred != 0

@@ -54,6 +54,12 @@ WEFT_DEVICE unsigned weft_dev_lane(void)
     return lane;
 }
 
+WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 /* ------------------------------------------------------------------------------------ warp */
 
 WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)

@@ -56,6 +56,12 @@ WEFT_DEVICE unsigned weft_dev_lane(void)
     return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
 }
 
+/* As on the other targets; a block of 1024 threads has registers enough here. */
+WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
+{
+    return x;
+}
+
 /* ------------------------------------------------------------------------------------ warp */
 
 WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)

@@ -195,6 +195,11 @@ WEFT_DEVICE unsigned weft_dev_lane(void)
     return weft_simt_self()->lane;
 }
 
+WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
+{
+    return x;
+}
+
 /* ------------------------------------------------------------------------------------ warp */
 
 WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
