@@ -29,6 +29,8 @@ static size_t character_bytes(const unsigned char *at)
 char *printable(char *text)
 {
     unsigned char *to = (unsigned char *)text;
+    while (*to >= 0x20 && *to < 0x7f)
+        to++; /* mostly the whole text */
     for (const unsigned char *at = to; *at;) {
         size_t bytes = character_bytes(at);
         memmove(to, bytes ? (const void *)at : "?", bytes ? bytes : 1);

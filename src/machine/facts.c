@@ -108,7 +108,7 @@ const int fact_n_gpus = sizeof fact_gpus / sizeof fact_gpus[0];
 const struct fact_link *fact_find_link(const char *kind, int64_t generation)
 {
     for (int i = 0; i < fact_n_links; i++)
-        if (strcmp(fact_links[i].kind, kind) == 0 && fact_links[i].generation == generation)
+        if (fact_links[i].generation == generation && strcmp(fact_links[i].kind, kind) == 0)
             return &fact_links[i];
     return NULL;
 }

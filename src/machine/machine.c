@@ -65,14 +65,18 @@ void *machine_alloc(struct machine *machine, size_t bytes)
 
 static const char *format_text(struct machine *machine, const char *format, va_list arguments)
 {
+    char most[256]; /* nearly all texts fit: they are formatted once */
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
+    int length = vsnprintf(most, sizeof most, format, again);
     va_end(again);
     if (length < 0)
         return "";
     char *text = machine_alloc(machine, (size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, format, arguments);
+    if ((size_t)length < sizeof most)
+        memcpy(text, most, (size_t)length);
+    else
+        vsnprintf(text, (size_t)length + 1, format, arguments);
     return printable(text); /* device names may contain control characters */
 }
 

@@ -180,6 +180,13 @@ weft_status machine_set(struct machine *machine, const char *place, const char *
     return set_text(machine, field, (void *)((char *)item + field->offset), value, check);
 }
 
+/* NULL stays NULL. */
+static const char *copy_text(struct machine *machine, const char *text)
+{
+    size_t bytes = text ? strlen(text) + 1 : 0;
+    return text ? memcpy(machine_alloc(machine, bytes), text, bytes) : NULL;
+}
+
 static void copy_item(struct machine *machine, const struct machine_record *record, void *to,
                       const void *from)
 {
@@ -190,11 +197,11 @@ static void copy_item(struct machine *machine, const struct machine_record *reco
         const struct machine_field *field = &fields[i];
         if (field->type == FIELD_NUMBER || field->type == FIELD_FLAG) {
             struct machine_number *n = (void *)((char *)to + field->offset);
-            n->why = n->why ? machine_printf(machine, "%s", n->why) : NULL;
+            n->why = copy_text(machine, n->why);
         } else {
             struct machine_text *t = (void *)((char *)to + field->offset);
-            t->value = t->value ? machine_printf(machine, "%s", t->value) : NULL;
-            t->why = t->why ? machine_printf(machine, "%s", t->why) : NULL;
+            t->value = copy_text(machine, t->value);
+            t->why = copy_text(machine, t->why);
         }
     }
 }
@@ -202,7 +209,7 @@ static void copy_item(struct machine *machine, const struct machine_record *reco
 struct machine *machine_copy(const struct machine *machine)
 {
     struct machine *copy = machine_new(machine->origin);
-    copy->note = machine->note ? machine_printf(copy, "%s", machine->note) : NULL;
+    copy->note = copy_text(copy, machine->note);
     for (size_t r = 0; r < machine_n_records; r++) {
         const struct machine_record *record = &machine_records[r];
         for (size_t i = 0; i < record_count(machine, record); i++) {
