@@ -63,11 +63,13 @@ static inline void check_file(const char *path, const unsigned char *model, size
         CHECK(n > 0);
         at += (size_t)n;
     }
-    for (size_t i = 0; i < bytes; i++)
-        if (seen[i] != model[i]) {
-            fprintf(stderr, "%s: byte %zu is %02x, %02x was wanted\n", path, i, seen[i], model[i]);
-            exit(1);
-        }
+    if (memcmp(seen, model, bytes) != 0) {
+        size_t i = 0;
+        while (seen[i] == model[i])
+            i++;
+        fprintf(stderr, "%s: byte %zu is %02x, %02x was wanted\n", path, i, seen[i], model[i]);
+        exit(1);
+    }
     free(seen);
     close(fd);
 }

@@ -25,16 +25,15 @@ struct disk {
     pthread_t thread;
 } disks[MOST];
 
-static unsigned char byte_of(const struct disk *disk, int pe, int round, size_t at)
-{
-    return (unsigned char)(at * 11 + (at >> 9) * 5 +
-                           (size_t)(disk->number * 67 + pe * 29 + round * 13 + 1));
-}
-
+/* Each 8 bytes differ from those of every other place, disk, PE and round. */
 static void make_model(struct disk *disk, int pe, int round)
 {
-    for (size_t i = 0; i < BYTES; i++)
-        disk->model[i] = byte_of(disk, pe, round, i);
+    uint64_t which = ((uint64_t)disk->number << 16 | (uint64_t)pe << 8 | (uint64_t)round) << 32;
+    for (size_t at = 0; at < BYTES; at += 8) {
+        uint64_t value = (which | (at + 1)) * UINT64_C(0x9e3779b97f4a7c15);
+        value ^= value >> 32;
+        memcpy(disk->model + at, &value, 8);
+    }
 }
 
 static void open_disk(struct disk *disk)
@@ -48,7 +47,7 @@ static void open_disk(struct disk *disk)
     OK(weft_file_query(disk->file, &info));
     fprintf(stderr, "PE %d, %s: %s (%s), %s\n", me, disk->folder, info.file_system, info.store,
             info.backend);
-    disk->model = malloc(BYTES);
+    disk->model = malloc(BYTES + 7); /* make_model() writes whole words */
     CHECK(disk->model);
 }
 
@@ -143,7 +142,10 @@ static void one_is_full(int count)
     int refused = 0;
     unsigned char *seen = malloc(BYTES);
     CHECK(seen);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        make_model(&disks[i], me, 77);
+        int fd = open(disks[i].path, O_RDONLY);
+        CHECK(fd >= 0);
         for (int k = 0; k < FILLS; k++) {
             const weft_file_result *r = &results[i][k];
             CHECK(&disks[i] == last || r->status == WEFT_OK);
@@ -151,12 +153,11 @@ static void one_is_full(int count)
                       ? r->done == BYTES
                       : r->status == WEFT_ERR_SYSTEM && r->error == ENOSPC && r->done < BYTES);
             refused += r->status != WEFT_OK;
-            make_model(&disks[i], me, 77);
-            int fd = open(disks[i].path, O_RDONLY);
-            CHECK(fd >= 0 && pread(fd, seen, r->done, (off_t)k * BYTES) == (ssize_t)r->done &&
+            CHECK(pread(fd, seen, r->done, (off_t)k * BYTES) == (ssize_t)r->done &&
                   memcmp(seen, disks[i].model, r->done) == 0);
-            close(fd);
         }
+        close(fd);
+    }
     CHECK(refused > 0);
     free(seen);
     OK(weft_barrier(weft_team_world(job)));
