@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { ACCESSES = 1 << 16, ACCESS_ROUNDS = 7, TRIP_ROUNDS = 1000, TRIP_REPEATS = 5 };
+enum { ACCESSES = 1 << 16, ACCESS_ROUNDS = 7, TRIP_ROUNDS = 200, TRIP_REPEATS = 5 };
 /* A poll that comes too early takes the cache line from its writer, so that a pause between
  * polls can be faster or slower: the minimum over several pauses counts. */
 enum { TRIP_PAUSES = 3 };

@@ -54,7 +54,6 @@ figures put=100000000 '100000.0 1 4' put $auto
 figures put=1000000000 '1000000.0 1 3' put $auto
 figures put=100000000 '100000.0 1 2' put $auto --repetitions 2
 figures barrier=1000 '1.5 10000 9' barrier $auto
-figures put=0 '0.0 10000000 1' put $auto --repetitions 1
 
 # Kernels' times: from the start of the first block to the end of the last.
 keys='us gbytes_per_s mops ctas threads scope target'

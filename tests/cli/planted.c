@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,22 +24,32 @@
 /* ------------------------------------------------------------------------------------ the clock */
 
 static uint64_t pe;
+static const char *fault; /* PLANT_FAULT */
+static struct cost {
+    char name[32];
+    uint64_t ns;
+} costs[9]; /* PLANT_COSTS, and an empty name */
 
 /* Runs before main(), because the library removes the launcher's variables from the environment. */
-__attribute__((constructor)) static void find_pe(void)
+__attribute__((constructor)) static void read_environment(void)
 {
-    const char *text = getenv("WEFT_PE");
+    const char *text = getenv("WEFT_PE"), *list = getenv("PLANT_COSTS");
+    unsigned long long ns;
     pe = text ? strtoull(text, NULL, 10) : 0;
+    fault = getenv("PLANT_FAULT");
+    for (size_t n = 0; n < 8 && list && sscanf(list, "%31[^=]=%llu", costs[n].name, &ns) == 2; n++) {
+        costs[n].ns = ns * (1 + pe);
+        list = strchr(list, ',');
+        list += list != NULL;
+    }
 }
 
 static uint64_t cost_of(const char *name)
 {
-    const char *list = getenv("PLANT_COSTS");
-    size_t length = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && at[length] == '=')
-            return strtoull(at + length + 1, NULL, 10) * (1 + pe);
-    return 0;
+    const struct cost *cost = costs;
+    while (*cost->name && strcmp(cost->name, name) != 0)
+        cost++;
+    return cost->ns;
 }
 
 static uint64_t syncs; /* each repetition begins with one */
@@ -48,7 +59,7 @@ static bool spent;
 static void spend(const char *name)
 {
     uint64_t cost = cost_of(name);
-    if (!getenv("PLANT_COSTS"))
+    if (!*costs->name)
         return;
     spent = true;
     spent_ns += cost ? (double)(cost + cost_of("spread") * (syncs % 9 * 4 % 9)) : 0;
@@ -78,7 +89,6 @@ uint64_t bench_now_ns(void)
 
 static bool faulty(const char *name)
 {
-    const char *fault = getenv("PLANT_FAULT");
     return fault && strcmp(fault, name) == 0;
 }
 
