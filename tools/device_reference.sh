@@ -10,15 +10,17 @@ cd "$(dirname "$0")/.."
 prototypes() {
     echo '#include <weft_device.h>' | "${CC:-cc}" -std=gnu11 -E -P -Iinclude -x c - |
         tr '\n' ' ' |
-        sed 's/__attribute__((always_inline, unused))//g' |
+        sed 's/__attribute__((unused))//g' |
         grep -oE 'static inline +[A-Za-z0-9_ ]+[ *]+(weft_(thread|warp|block|grid|blocks)_[a-z0-9_]+|weft_dev_(my_pe|n_pes|ptr|team_my_pe|team_n_pes|team_translate)|weft_packet_bytes)\([^)]*\) *\{' |
         sed -E 's/^static inline +//; s/ *\{$/;/; s/ +/ /g; s/\( /(/g; s/ \)/)/g; s/\* +/*/g'
 }
 
+all=$(prototypes)
+
 # title, pattern of the name after its scope
 section() {
     printf '\n## %s\n\n```c\n' "$1"
-    prototypes | grep -E "$2" || true
+    printf '%s\n' "$all" | grep -E "$2" || true
     printf '```\n'
 }
 

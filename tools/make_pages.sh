@@ -29,9 +29,8 @@ nvshmem() {
 }
 # Each test of OpenSHMEM and the symbols that it refers to.
 shmem_symbols() {
-    sort "$build/tests/shmem/objects.txt" | while read -r object; do
-        nm "$object" | awk -v test="$(basename "$object" .o)" 'NF == 2 { print test, $2 }'
-    done
+    sort "$build/tests/shmem/objects.txt" | tr '\n' '\0' | xargs -0 nm -Au | awk '
+        { symbol = $NF; sub(/\.o:[^:]*$/, ""); sub(/.*\//, ""); print $0, symbol }'
 }
 # The configuration variables with their defaults: those for users, then the others.
 variables() {

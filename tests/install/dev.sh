@@ -49,16 +49,17 @@ chmod +x "$folder"/bin/*
 export PATH=$folder/bin:$PATH
 verbs=$(bash -c '. tools/dev/verbs.sh; cut -d" " -f1 <<<"$verbs"')
 fails "few verbs: $verbs" [ "$(wc -w <<<"$verbs")" -gt 20 ]
+usage=$(./dev)
 for verb in $verbs; do
     expect 0 "usage: ./dev $verb" ./dev "$verb" --help
-    fails "./dev $verb is not in the usage" grep -qE "^  $verb( |$)" <<<"$(./dev)"
+    fails "./dev $verb is not in the usage" grep -qE "^  $verb( |$)" <<<"$usage"
 done
 expect 0 "usage: ./dev vm [short]" ./dev help vm
 expect 0 "Packages to install first: toy-package" ./dev demo --pes 2 -h
 expect 2 'no verb "demmo"' ./dev demmo --help
 fails "a help has made build/" [ ! -e build ]
 fails "a help has called: $(cat "$folder/calls" 2>/dev/null)" [ ! -e "$folder/calls" ]
-fails "lines of the usage are too wide" [ -z "$(./dev | grep -E '.{101}| $')" ]
+fails "lines of the usage are too wide" [ -z "$(grep -E '.{101}| $' <<<"$usage")" ]
 
 cat >"$folder/bin/apt-get" <<END
 #!/bin/sh

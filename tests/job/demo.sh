@@ -31,10 +31,11 @@ mends() {
     done
 }
 # The picture that a newcomer sees; small ones for more PEs, which may have to share two busy CPUs.
-mends "$picture" 2
 if [ "$3" = short ]; then
+    mends "$colour" 2
     mends "$grey" 2 3
 else
+    mends "$picture" 2
     mends "$grey" 2 5
     mends "$colour" 2 3
 fi

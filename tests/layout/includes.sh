@@ -140,11 +140,12 @@ done < <(modules)
 # Symbols that the objects of a module define, and those that they need. An object whose source is gone is left over
 # from an earlier build.
 symbols() {
-    local module file
+    local module file name
     while read -r module; do
         [ -d "$objects/$module" ] || continue
         find "$objects/$module" -name '*.o' | while read -r file; do
-            [ ! -e "src/${file#"$objects"/}" ] && [ ! -e "src/$(sed 's/\.o$//' <<<"${file#"$objects"/}")" ] || echo "$file"
+            name=${file#"$objects"/}
+            [ ! -e "src/$name" ] && [ ! -e "src/${name%.o}" ] || echo "$file"
         done | xargs nm -A | awk -v module="$module" -v objects="$objects/" '
             { kind = $(NF - 1); split($1, at, ":"); sub(objects, "", at[1]) }
             kind ~ /^[TDBRVWC]$/ { print "D", $NF, module }

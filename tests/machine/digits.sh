@@ -12,24 +12,31 @@ rm -rf "$folder"
 mkdir -p "$folder"
 options=(-D_GNU_SOURCE -std=gnu11 -O0 -w "-DMACHINES=\"$here/machines\"")
 
+# compile FILE OBJECT: with what is in the folder in place of the source's headers.
+compile() {
+    # shellcheck disable=SC2086
+    $cc $flags "${options[@]}" -I"$folder/over" -I"$source" -I"$source/../include" -c "$1" -o "$2"
+}
 # The test, with what is in the folder in place of the source: headers it sees first, objects are linked first.
 build_and_run() {
-    local objects=()
-    # shellcheck disable=SC2086
+    local objects=() test=$folder/test_facts.o
     for file in "$folder"/over/machine/*.c; do
         [ -e "$file" ] || continue
-        $cc $flags "${options[@]}" -I"$folder/over" -I"$source" -I"$source/../include" -c "$file" \
-            -o "$folder/$(basename "$file").o"
+        compile "$file" "$folder/$(basename "$file").o"
         objects+=("$folder/$(basename "$file").o")
     done
+    if [ -n "$(find "$folder/over" -name '*.h')" ]; then
+        test=$folder/test_other.o
+        compile "$here/test_facts.c" "$test"
+    fi
     # shellcheck disable=SC2086
-    $cc $flags "${options[@]}" -I"$folder/over" -I"$source" -I"$source/../include" \
-        "$here/test_facts.c" "${objects[@]}" -o "$folder/test" "${libraries[@]}"
+    $cc $flags "$test" "${objects[@]}" -o "$folder/test" "${libraries[@]}"
     "$folder/test" >"$folder/log" 2>&1
 }
 
 libraries=("$@")
 mkdir -p "$folder/over/machine"
+compile "$here/test_facts.c" "$folder/test_facts.o"
 build_and_run || { cat "$folder/log"; echo "the test fails without a wrong digit"; exit 1; }
 
 lines=0 tried=0 missed=0

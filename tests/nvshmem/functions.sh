@@ -7,4 +7,5 @@ source=$1
 shift
 printf '#include <nvshmem.h>\n#include <nvshmemx.h>\n' |
     ${CC:-cc} -E -P -I "$source/include" -DWEFT_NV_MARKS "$@" -x c - |
+    tr '\n' ' ' | # a text that grows line by line takes seconds
     awk -f "$source/tests/nvshmem/functions.awk"

@@ -9,14 +9,17 @@
 
 #include <string.h>
 
-/* A file with very many operations compiles in a fraction of the time when it defines this without
- * always_inline. */
+/* A file with very many operations compiles in a fraction of the time without always_inline, so a
+ * file that is compiled without optimisation does not have it. A file may define WEFT_DEVICE. */
+#ifdef __OPTIMIZE__
 #ifndef WEFT_DEVICE
 #define WEFT_DEVICE static inline __attribute__((always_inline, unused))
 #endif
-#ifdef __OPTIMIZE__
 #define WEFT_DEVICE_NOINLINE static __attribute__((noinline, unused))
-#else /* nothing is inlined, and what is `static` alone would be compiled in every file */
+#else /* what is `static` alone would be compiled in every file */
+#ifndef WEFT_DEVICE
+#define WEFT_DEVICE static inline __attribute__((unused))
+#endif
 #define WEFT_DEVICE_NOINLINE static inline __attribute__((unused))
 #endif
 #define WEFT_GLOBAL   static __attribute__((unused))
