@@ -400,10 +400,11 @@ static void test_thresholds(void **state)
         {"set links[0].mbps 23749", REASON_NVLINK_SPEED, true}, /* 95 % of 25 GB/s */
         {"set links[0].mbps 23750", REASON_NVLINK_SPEED, false},
     };
+    struct machine *unchanged;
+    assert_int_equal(machine_load(MACHINES "/dgx-a100.json", &unchanged), WEFT_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         static struct diagnosis d;
-        struct machine *m;
-        assert_int_equal(machine_load(MACHINES "/dgx-a100.json", &m), WEFT_OK);
+        struct machine *m = machine_copy(unchanged);
         if (whatif_apply(m, rows[i].change))
             fail_msg("%s: %s", rows[i].change, weft_last_error());
         doctor_examine(m, &d);
@@ -412,6 +413,7 @@ static void test_thresholds(void **state)
         findings_free(&d.findings);
         machine_free(m);
     }
+    machine_free(unchanged);
 }
 
 int main(void)
