@@ -150,8 +150,10 @@ static void add_relays(const struct machine *machine, const struct endpoint *a,
         if (via < 0 || via == a->index || via == b->index)
             continue;
         struct link_bundle in = routes_links(machine, a->index, via);
+        if (!in.links || in.through_switch)
+            continue;
         struct link_bundle out = routes_links(machine, via, b->index);
-        if (!in.links || !out.links || in.through_switch || out.through_switch)
+        if (!out.links || out.through_switch)
             continue;
         struct route *route = add_route(routes, ROUTE_RELAY);
         if (!route)

@@ -405,9 +405,12 @@ bool routes_links_known(const struct machine *machine, int64_t gpu)
 static struct link_bundle imported_links(const struct machine *machine, int64_t a, int64_t b)
 {
     char name[32], other[32];
-    snprintf(name, sizeof name, "gpu%" PRId64, a);
-    snprintf(other, sizeof other, "gpu%" PRId64, b);
-    const struct machine_distance *d = machine_find_distance(machine, name, other);
+    const struct machine_distance *d = NULL;
+    if (machine->n_distances) { /* asked for every pair and relay: no printf without need */
+        snprintf(name, sizeof name, "gpu%" PRId64, a);
+        snprintf(other, sizeof other, "gpu%" PRId64, b);
+        d = machine_find_distance(machine, name, other);
+    }
     if (!d || !d->links.known)
         return (struct link_bundle){.unknown = !(d && d->level.value) &&
                                                !routes_links_known(machine, a) &&
