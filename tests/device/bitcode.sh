@@ -38,31 +38,36 @@ grep '^weft_state_' "$folder/wanted" | grep -vE 'broadcast|gather|scatter|alltoa
     diff - "$folder/ptx" || fault "other functions in the PTX (>) than in the bitcode (<)"
 
 # ------------------------------------------------------------------------------ kernels
-kernel() { # NAME TEXT
-    cat >"$folder/$1.cu" <<END
+cat >"$folder/kernels.cu" <<'END'
 #define DEVICE extern "C" __attribute__((device))
+#define KERNEL extern "C" __attribute__((global)) void
 typedef unsigned long u64;
 DEVICE int weft_state_block_put_signal(u64, u64, u64, u64, u64, u64, int, int);
 DEVICE int weft_state_thread_signal_wait(u64, u64, int, u64);
 DEVICE int weft_block_put_signal(u64, u64, u64, u64, u64, int, int);
 DEVICE int weft_thread_signal_wait(u64, int, u64);
-extern "C" __attribute__((global)) void exchange(u64 state, u64 data, u64 flag, int *status)
+KERNEL address(u64 state, u64 data, u64 flag, int *status)
 {
-    $2
+    weft_state_block_put_signal(state, data, data + 4096, 512, flag, 7, 0, 1);
+    *status = weft_state_thread_signal_wait(state, flag, 0, 7);
+}
+KERNEL symbol(u64 data, u64 flag, int *status)
+{
+    weft_block_put_signal(data, data + 4096, 512, flag, 7, 0, 1);
+    *status = weft_thread_signal_wait(flag, 0, 7);
 }
 END
-    "$clang" -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90 -S -O3 \
-        -Wno-unknown-cuda-version -Xclang -mlink-builtin-bitcode -Xclang "$bitcode" \
-        "$folder/$1.cu" -o "$folder/$1.ptx"
-    grep -q '\.entry exchange(' "$folder/$1.ptx" || fault "$1: no kernel"
-    ! grep -E '\.extern' "$folder/$1.ptx" || fault "$1: not linked"
-    ! grep -E 'call.*weft_(state|block|thread)_[a-z_]+,' "$folder/$1.ptx" || fault "$1: not inlined"
-    [ -z "$ptxas" ] || "$ptxas" -arch=sm_90 "$folder/$1.ptx" -o "$folder/$1.cubin"
-}
-kernel address "weft_state_block_put_signal(state, data, data + 4096, 512, flag, 7, 0, 1);
-    *status = weft_state_thread_signal_wait(state, flag, 0, 7);"
-! grep -q weft_dev_state "$folder/address.ptx" || fault "address: weft_dev_state is there"
-kernel symbol "weft_block_put_signal(data, data + 4096, 512, flag, 7, 0, 1);
-    *status = weft_thread_signal_wait(flag, 0, 7);"
-grep -q '\.const .*weft_dev_state\[' "$folder/symbol.ptx" || fault "symbol: no weft_dev_state"
+"$clang" -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90 -S -O3 \
+    -Wno-unknown-cuda-version -Xclang -mlink-builtin-bitcode -Xclang "$bitcode" \
+    "$folder/kernels.cu" -o "$folder/kernels.ptx"
+for name in address symbol; do
+    sed -n "/\.entry $name(/,/^}/p" "$folder/kernels.ptx" >"$folder/$name"
+    [ -s "$folder/$name" ] || fault "no kernel $name"
+done
+! grep -E '\.extern' "$folder/kernels.ptx" || fault "not linked"
+! grep -E 'call.*weft_(state|block|thread)_[a-z_]+,' "$folder/kernels.ptx" || fault "not inlined"
+! grep -q weft_dev_state "$folder/address" || fault "address: weft_dev_state is there"
+grep -q weft_dev_state "$folder/symbol" || fault "symbol: no weft_dev_state"
+grep -q '\.const .*weft_dev_state\[' "$folder/kernels.ptx" || fault "weft_dev_state is not constant"
+[ -z "$ptxas" ] || "$ptxas" -arch=sm_90 "$folder/kernels.ptx" -o "$folder/kernels.cubin"
 [ -z "$ptxas" ] || "$ptxas" -arch=sm_75 -c "${bitcode%.bc}.ptx" -o "$folder/ptx.cubin"
