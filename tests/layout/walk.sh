@@ -7,7 +7,7 @@
 set -euo pipefail
 source=$1 weft=$2 program=$3 standins=$4
 command -v gdb >/dev/null || { echo "skipped: no debugger here (package gdb)"; exit 77; }
-gdb -batch -ex 'set startup-with-shell off' -ex run /bin/true 2>&1 </dev/null | grep -q 'exited normally' ||
+gdb -batch -ex 'set startup-with-shell off' -ex starti -ex kill /bin/true 2>&1 </dev/null | grep -q 'killed' ||
     { echo "skipped: gdb may not trace a process here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -17,7 +17,9 @@ head -c 200000 /dev/urandom >"$folder/data"
 # PE 0 under the debugger. The launcher's variable names the PE.
 cat >"$folder/pe" <<'END'
 if [ "${WEFT_PE:-0}" = 0 ]; then
-    exec gdb -batch -q -x "$WALK_SCRIPT" --args "$@" >"$WALK_SEEN.log" 2>&1 </dev/null
+    # The next run takes the index of symbols that the one before it made.
+    exec gdb -batch -q -iex 'set index-cache enabled on' -iex "set index-cache directory $WALK_INDEX" \
+        -x "$WALK_SCRIPT" --args "$@" >"$WALK_SEEN.log" 2>&1 </dev/null
 fi
 exec "$@"
 END
@@ -30,7 +32,7 @@ walk() {
         docs/architecture.md >"$folder/list"
     rm -f "$folder/seen"
     timeout 100 env "$@" WALK="$(tr '\n' ' ' <"$folder/list")" WALK_SEEN="$folder/seen" \
-        WALK_SCRIPT="$source/tests/layout/walk.py" \
+        WALK_INDEX="$folder/index" WALK_SCRIPT="$source/tests/layout/walk.py" \
         "$weft" run -n 2 bash "$folder/pe" "$program" "$name" "$folder/data" >"$folder/out" 2>&1 || true
     if [ ! -s "$folder/seen" ]; then
         echo "walk $name: the program did not come to its end:" && cat "$folder/out" "$folder/seen.log" || true
