@@ -71,10 +71,10 @@ refused '--width 0: expected a whole number from 1 to 16384' --width 0 model
 # Several PEs: each reads and writes its share of every layer. 60 * 61 floats are 14,640 bytes: 2
 # PEs store them in two pages each, 4 PEs in one each; with 5 PEs the last one has no share.
 batch=60
-run 0 --steps 9 --in-memory expected --new
+run 0 --steps 4 --in-memory expected --new
 sed -n 's/^step.*loss //p' out >alone
 for pes in 2 3 5; do
-    run 0 --steps 9 --in-memory --new expected
+    run 0 --steps 4 --in-memory --new expected
     says "; $pes PEs, each with its share of every layer$"
     grep '^step' out >steps
     # The result of one PE with all samples, except for the order of the sums.
@@ -82,25 +82,25 @@ for pes in 2 3 5; do
         awk '{ d = $1 - $2; if (NF != 2 || d > 1e-4 * $2 || -d > 1e-4 * $2) bad = 1 } END { exit bad || !NR }' ||
         { echo "$pes PEs learn something else" && paste steps alone && bad=1; }
     for memory in 190K 230K 1M; do
-        run 0 --steps 9 --memory $memory --new model
+        run 0 --steps 4 --memory $memory --new model
         says '^file: 0\.[0-9]+ GB read, 0\.[0-9]+ GB written'
         says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers overlapped'
         [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $memory: other losses" && cat out && bad=1; }
         same model
     done
-    run 0 --steps 9 --memory 190K --one-by-one --new model
+    run 0 --steps 4 --memory 190K --one-by-one --new model
     same model
-    run 0 --steps 4 --memory 190K --new model
-    run 0 --steps 5 --memory 230K model
-    says '^resumes after step 4$'
+    run 0 --steps 1 --memory 190K --new model
+    run 0 --steps 3 --memory 230K model
+    says '^resumes after step 1$'
     same model
 done
 # The file does not depend on the number of PEs.
-pes=3 && run 0 --steps 4 --memory 190K --new model
-pes=2 && run 0 --steps 4 --memory 230K model
+pes=3 && run 0 --steps 2 --memory 190K --new model
+pes=2 && run 0 --steps 1 --memory 230K model
 pes=1 && run 0 --steps 1 --memory 230K model
-says '^resumes after step 8$'
-sed -n 's/^step 9: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
+says '^resumes after step 3$'
+sed -n 's/^step 4: loss //p' out | paste - <(tail -n 1 alone) | awk '{ d = $1 - $2; exit d > 1e-4 * $2 || -d > 1e-4 * $2 }' ||
     { echo "with other numbers of PEs it learns something else" && tail -n 1 out alone && bad=1; }
 pes=2
 refused '--memory 65536 is too small: two layers of .* and of a gathered layer, at each PE, need [0-9]+ ' --memory 64K model
