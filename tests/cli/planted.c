@@ -37,8 +37,10 @@ __attribute__((constructor)) static void read_environment(void)
     unsigned long long ns;
     pe = text ? strtoull(text, NULL, 10) : 0;
     fault = getenv("PLANT_FAULT");
-    for (size_t n = 0; n < 8 && list && sscanf(list, "%31[^=]=%llu", costs[n].name, &ns) == 2; n++) {
-        costs[n].ns = ns * (1 + pe);
+    for (struct cost *c = costs; c < costs + 8 && list; c++) {
+        if (sscanf(list, "%31[^=]=%llu", c->name, &ns) != 2)
+            return;
+        c->ns = ns * (1 + pe);
         list = strchr(list, ',');
         list += list != NULL;
     }

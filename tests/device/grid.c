@@ -188,25 +188,20 @@ static void one(const struct members *m, const struct call *c)
         dst_at = src_at + (is_each(c->what) ? (size_t)m->me * block : 0);
     CHECK(from + 256 <= ROOM && to + 256 <= ROOM);
     salt++;
-    for (size_t i = 0; i * element < from; i++)
-        if (reduces)
-            ref_element(mine + i * element, c->type, me, i, salt);
-        else
-            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    if (!reduces)
+        ref_fill(mine, me, 0, from, salt);
+    for (size_t i = 0; reduces && i * element < from; i++)
+        ref_element(mine + i * element, c->type, me, i, salt);
     memset(wanted, 0xa5, to); /* with a root, the others' destinations stay unchanged */
     if (c->in_place && is_to(c->what))
         memcpy(wanted, mine, to);
     size_t blocks = is_to(c->what) && m->me != c->root ? 0 : reduces || from_root ? 1 : n;
-    for (size_t k = 0; k < blocks; k++)
-        for (size_t i = 0; i < c->count; i++) {
-            size_t first = is_each(c->what) ? (size_t)m->me * c->count : 0;
-            int pe = m->pes[from_root ? (size_t)c->root : k];
-            size_t at = parts ? (size_t)m->me * block + i : i;
-            if (reduces)
-                ref_reduced(wanted + i * element, c->type, op, m->pes, m->n, first + i, salt);
-            else
-                wanted[k * block + i] = (unsigned char)ref_hash((uint64_t)pe, at, salt);
-        }
+    for (size_t k = 0; k < blocks && !reduces; k++)
+        ref_fill(wanted + k * block, m->pes[from_root ? (size_t)c->root : k],
+                 parts ? (size_t)m->me * block : 0, block, salt);
+    size_t first = is_each(c->what) ? (size_t)m->me * c->count : 0;
+    for (size_t i = 0; i < c->count && reduces && blocks; i++)
+        ref_reduced(wanted + i * element, c->type, op, m->pes, m->n, first + i, salt);
     memset(seen, 0xa5, to + 2 * GUARD);
     store(dst_at - around, seen + GUARD - around, to + 2 * around);
     store(src_at, mine, from);

@@ -290,11 +290,6 @@ static unsigned char *mine, *all, *seen, *should;
 
 static uint64_t salt = 1;
 
-static unsigned char byte_of(const struct members *m, int from, size_t at)
-{
-    return (unsigned char)ref_hash((uint64_t)m->pes[from], at, salt);
-}
-
 /* 0, 1, primes, and sizes of several fragments; the same at both members of a pair. */
 static size_t size_of_pair(int from, int to, size_t most)
 {
@@ -319,13 +314,14 @@ static size_t expect(const struct members *m, enum what what, struct call *c, un
     for (int i = 0; i < m->n; i++) {
         size_t size = what == COLLECT ? size_of_pair(i, 50, ROOM) : size_of_pair(i, m->me, ROOM);
         size_t to = what == COLLECT ? end : (size_t)i * pitch;
-        for (size_t k = 0; k < size && what != ALLTOALLS; k++)
-            should[to + k] = byte_of(m, i, what == COLLECT ? k : (size_t)m->me * pitch + k);
+        if (what != ALLTOALLS)
+            ref_fill(should + to, m->pes[i], what == COLLECT ? 0 : (size_t)m->me * pitch, size,
+                     salt);
         end = what == COLLECT ? end + size : ROOM - 4096;
         for (size_t k = 0; k < c->n && what == ALLTOALLS; k++)
-            for (size_t b = 0; b < c->element; b++)
-                should[((size_t)i * c->n + k) * (size_t)c->dst_stride * c->element + b] = byte_of(
-                    m, i, ((size_t)m->me * c->n + k) * (size_t)c->src_stride * c->element + b);
+            ref_fill(should + ((size_t)i * c->n + k) * (size_t)c->dst_stride * c->element,
+                     m->pes[i], ((size_t)m->me * c->n + k) * (size_t)c->src_stride * c->element,
+                     c->element, salt);
         words[i] = size_of_pair(i, m->me, ROOM) + turn % 2;
         words[MEMBERS + i] = words[3 * MEMBERS + i] = (size_t)i * pitch;
         words[2 * MEMBERS + i] = size_of_pair(m->me, i, ROOM);
@@ -350,8 +346,7 @@ static void one(const struct members *m, enum form form, enum what what, unsigne
     c.src = src + (turn % 3 == 1 ? off : 0);
     memset(seen, UNTOUCHED, ROOM);
     store(dst, seen, ROOM);
-    for (size_t i = 0; i < ROOM / 2; i++)
-        mine[i] = byte_of(m, m->me, i);
+    ref_fill(mine, me, 0, ROOM / 2, salt);
     store((char *)(uintptr_t)c.src, mine, ROOM / 2);
     for (int i = 0; i < m->me && in_place; i++)
         c.src = (i ? c.src : c.dst) + size_of_pair(i, 50, ROOM);
@@ -365,7 +360,8 @@ static void one(const struct members *m, enum form form, enum what what, unsigne
     for (int b = 0; b < (form >= GRID ? BLOCKS : 1); b++)
         CHECK(results[b] == WEFT_OK);
     fetch(seen, dst, ROOM);
-    for (size_t i = 0; i < whole; i++) {
+    bool same = memcmp(seen + GUARD + off, should, whole - GUARD - off) == 0;
+    for (size_t i = 0; i < (same ? GUARD + off : whole); i++) {
         size_t at = i - GUARD - off;
         unsigned char right = i < GUARD + off ? UNTOUCHED : should[at];
         if (seen[i] == right)

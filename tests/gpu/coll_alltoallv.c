@@ -112,13 +112,11 @@ static struct sizes make(const struct members *t, size_t most, uint64_t salt)
         s.room += s.array[RECV_BYTES][k] + 5;
     }
     CHECK(s.sent <= SRC_ROOM - ARRAY_ROOM * ARRAYS && s.room <= SRC_ROOM - 2 * GUARD);
-    for (size_t i = 0; i < s.sent; i++)
-        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    ref_fill(mine, me, 0, s.sent, salt);
     memset(wanted, 0xa5, s.room);
     for (int k = 0; k < t->n; k++)
-        for (size_t i = 0; i < pair_size(t->pes[k], me, most); i++)
-            wanted[s.array[RECV_AT][k] + i] = (unsigned char)ref_hash(
-                (uint64_t)t->pes[k], place_in_source(t->pes[k], t, t->me, most) + i, salt);
+        ref_fill(wanted + s.array[RECV_AT][k], t->pes[k],
+                 place_in_source(t->pes[k], t, t->me, most), pair_size(t->pes[k], me, most), salt);
     return s;
 }
 

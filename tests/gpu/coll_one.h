@@ -86,8 +86,7 @@ static void make_source(const struct call *c, uint64_t salt)
         for (size_t i = 0; i * ref_bytes(c->type) < bytes; i++)
             ref_element(mine + i * ref_bytes(c->type), c->type, me, i, salt);
     else
-        for (size_t i = 0; i < bytes; i++)
-            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+        ref_fill(mine, me, 0, bytes, salt);
 }
 
 static void make_wanted(const struct call *c, uint64_t salt)
@@ -101,11 +100,8 @@ static void make_wanted(const struct call *c, uint64_t salt)
         return;
     }
     for (int k = 0; k < (c->what == BROADCAST ? 1 : t->n); k++)
-        for (size_t i = 0; i < bytes; i++) {
-            int from = t->pes[c->what == BROADCAST ? c->root : k];
-            size_t at = c->what == ALLTOALL ? (size_t)t->me * bytes + i : i;
-            wanted[(size_t)k * bytes + i] = (unsigned char)ref_hash((uint64_t)from, at, salt);
-        }
+        ref_fill(wanted + (size_t)k * bytes, t->pes[c->what == BROADCAST ? c->root : k],
+                 c->what == ALLTOALL ? (size_t)t->me * bytes : 0, bytes, salt);
 }
 
 /* Compares the destination and the bytes around it, and for a reducescatter in place the whole

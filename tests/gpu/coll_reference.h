@@ -20,6 +20,25 @@ static inline uint64_t ref_hash(uint64_t pe, uint64_t i, uint64_t salt)
     return x ^ x >> 32;
 }
 
+/* Bytes at ... at + n - 1 of a PE's data: each 8 of them are a hash. */
+static inline void ref_fill(unsigned char *to, int pe, size_t at, size_t n, uint64_t salt)
+{
+    for (size_t i = 0, part; i < n; i += part) {
+        size_t inside = (at + i) % 8;
+        uint64_t word = ref_hash((uint64_t)pe, (at + i) / 8, salt) >> 8 * inside;
+        part = 8 - inside < n - i ? 8 - inside : n - i;
+        if (part == 8)
+            memcpy(to + i, &word, 8);
+        else
+            memcpy(to + i, &word, part);
+    }
+}
+
+static inline unsigned char ref_byte(int pe, size_t at, uint64_t salt)
+{
+    return (unsigned char)(ref_hash((uint64_t)pe, at / 8, salt) >> at % 8 * 8);
+}
+
 static inline size_t ref_bytes(weft_type type)
 {
     static const size_t bytes[] = {
@@ -60,38 +79,54 @@ static inline int ref_is_fp8(weft_type type)
     return type == WEFT_FP8_E4M3 || type == WEFT_FP8_E5M2;
 }
 
-/* Value of an FP8 number that is neither NaN nor infinity. Each is computed once: the search below
- * asks for eight of them. */
-static inline double ref_fp8_wide(uint8_t bits, weft_type type)
+/* 2 to the power of n, which is from -1022 to 1023. Multiplication by it is exact, and quicker than
+ * ldexp(). */
+static inline double ref_power(int n)
+{
+    uint64_t bits = (uint64_t)(n + 1023) << 52;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The values of the positive FP8 numbers that are neither NaN nor infinity. */
+static inline const double *ref_fp8_values(weft_type type)
 {
     static double known[2][128];
     int digits = type == WEFT_FP8_E4M3 ? 3 : 2, bias = type == WEFT_FP8_E4M3 ? 7 : 15;
-    int exponent = (bits & 0x7f) >> digits, fraction = bits & ((1 << digits) - 1);
-    double *x = &known[digits - 2][bits & 0x7f];
-    if (*x == 0)
-        *x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
-                      : ldexp(fraction, 1 - bias - digits);
-    return bits & 0x80 ? -*x : *x;
+    double *values = known[digits - 2];
+    for (int bits = 0; bits < 128 && values[1] == 0; bits++) { /* filled from the end */
+        int at = 127 - bits, exponent = at >> digits, fraction = at & ((1 << digits) - 1);
+        values[at] = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
+                              : ldexp(fraction, 1 - bias - digits);
+    }
+    return values;
+}
+
+static inline double ref_fp8_wide(uint8_t bits, weft_type type)
+{
+    double x = ref_fp8_values(type)[bits & 0x7f];
+    return bits & 0x80 ? -x : x;
 }
 
 /* The nearest finite FP8 number, found by search. Of two equally near ones the one whose last bit
  * is 0. */
 static inline uint8_t ref_fp8_narrow(double x, weft_type type)
 {
+    const double *values = ref_fp8_values(type);
     uint8_t sign = signbit(x) ? 0x80 : 0, largest = type == WEFT_FP8_E4M3 ? 0x7e : 0x7b;
     int low = 0, high = largest;
     x = fabs(x);
-    if (x >= ref_fp8_wide(largest, type))
+    if (x >= values[largest])
         return (uint8_t)(sign | largest);
     while (high - low > 1) { /* low <= x < high */
         int middle = (low + high) / 2;
-        if (ref_fp8_wide((uint8_t)middle, type) <= x)
+        if (values[middle] <= x)
             low = middle;
         else
             high = middle;
     }
-    double below = x - ref_fp8_wide((uint8_t)low, type),
-           above = ref_fp8_wide((uint8_t)high, type) - x;
+    double below = x - values[low], above = values[high] - x;
     int nearest = below < above ? low : above < below ? high : low & 1 ? high : low;
     return (uint8_t)(sign | nearest);
 }
@@ -101,8 +136,8 @@ static inline uint8_t ref_fp8_narrow(double x, weft_type type)
 static inline double ref_wide(uint16_t bits, int digits, int bias)
 {
     int exponent = (bits & 0x7fff) >> digits, fraction = bits & ((1 << digits) - 1);
-    double x = exponent ? ldexp((1 << digits) + fraction, exponent - bias - digits)
-                        : ldexp(fraction, 1 - bias - digits);
+    double x = exponent ? ((1 << digits) + fraction) * ref_power(exponent - bias - digits)
+                        : fraction * ref_power(1 - bias - digits);
     return bits & 0x8000 ? -x : x;
 }
 
@@ -115,7 +150,7 @@ static inline uint16_t ref_narrow(double x, int digits, int bias)
         return sign;
     int exponent = ilogb(x);
     exponent = exponent < 1 - bias ? 1 - bias : exponent;
-    double units = rint(ldexp(x, digits - exponent)); /* ties to even */
+    double units = rint(x * ref_power(digits - exponent)); /* ties to even */
     if (units >= (double)(2 << digits)) {
         units /= 2;
         exponent++;
@@ -147,7 +182,12 @@ static inline double ref_real(uint64_t hash)
 static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint64_t salt)
 {
     uint64_t h = ref_hash((uint64_t)pe, i, salt);
-    double re = ref_real(h), im = ref_real(h * 0x9e3779b97f4a7c15u);
+    if (type <= WEFT_UINT64) {
+        memcpy(to, &h, ref_bytes(type));
+        return;
+    }
+    int parts = type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE ? 2 : 1;
+    double re = ref_real(h), im = parts > 1 ? ref_real(h * 0x9e3779b97f4a7c15u) : 0;
     float f[2] = {(float)re, (float)im};
     double d[2] = {re, im};
     uint16_t narrow;
@@ -170,11 +210,8 @@ static inline void ref_element(void *to, weft_type type, int pe, size_t i, uint6
     case WEFT_DOUBLE:
         memcpy(to, d, 8);
         return;
-    case WEFT_COMPLEX_DOUBLE:
-        memcpy(to, d, 16);
-        return;
     default:
-        memcpy(to, &h, ref_bytes(type));
+        memcpy(to, d, 16); /* WEFT_COMPLEX_DOUBLE */
     }
 }
 

@@ -96,12 +96,12 @@ static int blocks_here(const struct call *c)
 
 static void make_source(const struct call *c)
 {
-    size_t bytes = src_bytes(c), element = reduces(c->what) ? ref_bytes(c->type) : 1;
-    for (size_t i = 0; i * element < bytes; i++)
-        if (reduces(c->what))
+    size_t bytes = src_bytes(c), element = ref_bytes(c->type);
+    if (!reduces(c->what))
+        ref_fill(mine, me, 0, bytes, c->salt);
+    else
+        for (size_t i = 0; i * element < bytes; i++)
             ref_element(mine + i * element, c->type, me, i, c->salt);
-        else
-            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, c->salt);
 }
 
 static void make_wanted(const struct call *c)
@@ -117,10 +117,8 @@ static void make_wanted(const struct call *c)
         return;
     }
     for (int k = 0; k < blocks_here(c); k++)
-        for (size_t i = 0; i < bytes; i++)
-            wanted[(size_t)k * bytes + i] =
-                (unsigned char)ref_hash((uint64_t)t->pes[rooted ? c->root : k],
-                                        own ? (size_t)t->me * bytes + i : i, c->salt);
+        ref_fill(wanted + (size_t)k * bytes, t->pes[rooted ? c->root : k],
+                 own ? (size_t)t->me * bytes : 0, bytes, c->salt);
 }
 
 static void compare(const struct call *c, const char *text)

@@ -33,8 +33,7 @@ static void same(const char *what, const char *dst, size_t bytes, size_t count)
 
 static void fill_source(size_t bytes, uint64_t salt)
 {
-    for (size_t i = 0; i < bytes; i++)
-        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    ref_fill(mine, me, 0, bytes, salt);
     to_gpu(heap_src + 256, mine, bytes);
 }
 
@@ -49,18 +48,15 @@ static void rooted(const struct members *t)
         bool is_root = t->me == root;
         fill_source(all, salt);
         clear(dst, all);
-        for (size_t i = 0; i < all; i++)
-            wanted[i] =
-                (unsigned char)(is_root ? ref_hash((uint64_t)t->pes[i / bytes], i % bytes, salt)
-                                        : 0xa5);
+        memset(wanted, 0xa5, all);
+        for (int k = 0; k < t->n && is_root; k++)
+            ref_fill(wanted + (size_t)k * bytes, t->pes[k], 0, bytes, salt);
         OK(weft_sync(t->team));
         OK(weft_gather_on_stream(t->team, dst, src, bytes, root, stream));
         synchronize();
         same("gather", dst, all, bytes);
         clear(dst, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            wanted[i] =
-                (unsigned char)ref_hash((uint64_t)t->pes[root], (size_t)t->me * bytes + i, salt);
+        ref_fill(wanted, t->pes[root], (size_t)t->me * bytes, bytes, salt);
         OK(weft_sync(t->team));
         OK(weft_scatter_on_stream(t->team, dst, src, bytes, root, stream));
         synchronize();
@@ -148,9 +144,11 @@ static void collect(const struct members *t, size_t most)
     size_t all = 0, own = own_size(me, most);
     uint64_t salt = 700 + most;
     fill_source(own, salt);
-    for (int k = 0; k < t->n; k++)
-        for (size_t i = 0; i < own_size(t->pes[k], most); i++)
-            wanted[all++] = (unsigned char)ref_hash((uint64_t)t->pes[k], i, salt);
+    for (int k = 0; k < t->n; k++) {
+        size_t bytes = own_size(t->pes[k], most);
+        ref_fill(wanted + all, t->pes[k], 0, bytes, salt);
+        all += bytes;
+    }
     clear(dst, all);
     OK(weft_sync(t->team));
     OK(weft_collect_on_stream(t->team, dst, src, own, stream));
@@ -189,9 +187,8 @@ static void alltoallv(const struct members *t, size_t most, int narrow)
         size_t begins = 0;
         for (int j = 0; j < t->me; j++)
             begins += pair_size(t->pes[k], t->pes[j], most) + (size_t)j % 3;
-        for (size_t i = 0; i < arrays[RECV_BYTES][k] && !(too_much && k == 0); i++)
-            wanted[arrays[RECV_AT][k] + i] =
-                (unsigned char)ref_hash((uint64_t)t->pes[k], begins + i, salt);
+        if (!too_much || k)
+            ref_fill(wanted + arrays[RECV_AT][k], t->pes[k], begins, arrays[RECV_BYTES][k], salt);
     }
     if (too_much)
         arrays[RECV_BYTES][0] = arrays[RECV_BYTES][0] ? arrays[RECV_BYTES][0] - 1 : 0;
@@ -232,8 +229,7 @@ static void sized_own(const struct members *t)
     char *src = heap_src + 256, *dst = heap_dst + 256;
     own = job_gpu_team_direct(t->team);
     sized(t);
-    for (size_t i = 0; i < 100; i++)
-        wanted[i] = (unsigned char)ref_hash((uint64_t)t->pes[0], i, 31);
+    ref_fill(wanted, t->pes[0], 0, 100, 31);
     fill_source(100, 31);
     clear(dst, 100);
     OK(weft_sync(t->team));

@@ -151,8 +151,7 @@ static void flood(void)
     enum { ROUNDS = 120, STEP = 4096 };
     static const size_t sizes[] = {8, 100, 3000};
     for (int root = 0; root < n; root++) {
-        for (size_t i = 0; i < ROUNDS * STEP; i++)
-            mine[i] = (unsigned char)ref_hash((uint64_t)me, i, 77);
+        ref_fill(mine, me, 0, ROUNDS * STEP, 77);
         to_gpu(heap_src, mine, ROUNDS * STEP);
         memset(seen, 0xa5, ROUNDS * STEP);
         to_gpu(heap_dst, seen, ROUNDS * STEP);
@@ -168,7 +167,7 @@ static void flood(void)
         CHECK(!driver.MemcpyDtoH(seen, (uintptr_t)heap_dst, ROUNDS * STEP));
         for (size_t i = 0; i < ROUNDS * STEP; i++) {
             bool filled = i % STEP < sizes[i / STEP % 3];
-            CHECK(seen[i] == (filled ? (unsigned char)ref_hash((uint64_t)root, i, 77) : 0xa5));
+            CHECK(seen[i] == (filled ? ref_byte(root, i, 77) : 0xa5));
         }
     }
 }

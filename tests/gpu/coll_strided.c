@@ -22,16 +22,14 @@ static void one(const struct members *t, struct form f, bool own, size_t off)
          *src = (own ? own_src : heap_src) + 256 + off;
     CHECK(to_bytes + 512 < ROOM && from_bytes + 512 < ROOM);
     salt++;
-    for (size_t i = 0; i < from_bytes; i++)
-        mine[i] = (unsigned char)ref_hash((uint64_t)me, i, salt);
+    ref_fill(mine, me, 0, from_bytes, salt);
     to_gpu(src, mine, from_bytes);
     memset(wanted, 0xa5, to_bytes + 2 * GUARD);
     to_gpu(dst - GUARD, wanted, to_bytes + 2 * GUARD);
     for (size_t k = 0; k < members; k++)
         for (size_t i = 0; i < f.n; i++)
-            for (size_t b = 0; b < f.element; b++)
-                wanted[GUARD + (k * f.n + i) * dst_apart + b] = (unsigned char)ref_hash(
-                    (uint64_t)t->pes[k], ((size_t)t->me * f.n + i) * src_apart + b, salt);
+            ref_fill(wanted + GUARD + (k * f.n + i) * dst_apart, t->pes[k],
+                     ((size_t)t->me * f.n + i) * src_apart, f.element, salt);
     OK(weft_sync(t->team));
     if (by_host)
         OK(weft_alltoalls(t->team, dst, src, f.dst_stride, f.src_stride, f.element, f.n));

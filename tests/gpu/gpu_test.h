@@ -5,6 +5,7 @@
 
 #include "tests/job/job.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Exit 77 = skipped: this machine has no GPU. */
@@ -35,15 +36,45 @@ static inline void look(weft_job *job, void *to, const void *own, size_t bytes)
     OK(weft_get(weft_default_ctx(job), to, own, bytes, weft_my_pe(job)));
 }
 
-static inline unsigned char pattern_byte(int pe, size_t i)
+/* Bytes 8 * at to 8 * at + 7 of a pattern: they differ from those of all other places and seeds. */
+static inline uint64_t pattern_word(int seed, size_t at)
 {
-    return (unsigned char)((size_t)pe * 37 + i * 11 + (i >> 8) * 5 + 1);
+    uint64_t x = ((uint64_t)seed << 32 | (at + 1)) * UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
 }
 
-static inline void make_pattern(unsigned char *to, int pe, size_t bytes)
+static inline unsigned char pattern_byte(int seed, size_t i)
 {
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = pattern_byte(pe, i);
+    return (unsigned char)(pattern_word(seed, i / 8) >> i % 8 * 8);
+}
+
+static inline void make_pattern(unsigned char *to, int seed, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uint64_t word = pattern_word(seed, i);
+        memcpy(to + 8 * i, &word, 8);
+    }
+    for (size_t i = bytes / 8 * 8; i < bytes; i++)
+        to[i] = pattern_byte(seed, i);
+}
+
+/* The first byte of from ... end - 1 that is not the pattern's; `end`: there is none. */
+static inline size_t pattern_end(const unsigned char *found, int seed, size_t from, size_t end)
+{
+    uint64_t word = 0;
+    size_t i = from;
+    while (i < end) {
+        bool whole = i % 8 == 0 && end - i >= sizeof word;
+        if (whole)
+            memcpy(&word, found + i, sizeof word);
+        if (whole && word == pattern_word(seed, i / 8))
+            i += sizeof word;
+        else if (found[i] == pattern_byte(seed, i))
+            i++;
+        else
+            break;
+    }
+    return i;
 }
 
 #endif

@@ -65,15 +65,13 @@ static void carry(unsigned char *heap, unsigned char *own, unsigned char *plain)
         OK(weft_barrier(weft_team_world(job)));
         memset(plain, 0, bytes);
         look(job, plain, heap + 1, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            CHECK(plain[i] == pattern_byte(other + (int)k, i));
+        CHECK(pattern_end(plain, other + (int)k, 0, bytes) == bytes);
         OK(weft_get_nbi(ctx, own + 1, heap + 1, bytes, other));
         OK(weft_quiet(ctx));
         OK(weft_barrier(weft_team_world(job)));
         fill(job, heap + 1, own + 1, bytes);
         look(job, plain, heap + 1, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            CHECK(plain[i] == pattern_byte(me + (int)k, i));
+        CHECK(pattern_end(plain, me + (int)k, 0, bytes) == bytes);
         OK(weft_barrier(weft_team_world(job)));
     }
 }
@@ -121,8 +119,7 @@ static void between_heaps(unsigned char *heap, unsigned char *plain, uint64_t *s
         for (size_t i = 0; i < 64; i++)
             CHECK(((unsigned char *)words)[i] == pattern_byte(other + (int)round, HALF - 64 + i));
         look(job, plain, heap + HALF, HALF);
-        for (size_t i = 0; i < HALF; i++)
-            CHECK(plain[i] == pattern_byte(other + (int)round, i));
+        CHECK(pattern_end(plain, other + (int)round, 0, HALF) == HALF);
         OK(weft_quiet(ctx));
         OK(weft_barrier(weft_team_world(job)));
     }
@@ -159,16 +156,14 @@ static void in_stream_order(const struct gpu_api *driver, unsigned char *heap, u
         OK(weft_get_on_stream(ctx, own + 1, heap, bytes, me, stream));
         CHECK(driver->StreamSynchronize(stream) == 0);
         look(job, plain, heap, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            CHECK(plain[i] == pattern_byte(other + (int)k, i));
+        CHECK(pattern_end(plain, other + (int)k, 0, bytes) == bytes);
         OK(weft_barrier(weft_team_world(job)));
         OK(weft_get_on_stream(ctx, own + 3, heap, bytes, other, stream));
         CHECK(driver->StreamSynchronize(stream) == 0);
         OK(weft_barrier(weft_team_world(job)));
         fill(job, heap, own + 3, bytes);
         look(job, plain, heap, bytes);
-        for (size_t i = 0; i < bytes; i++)
-            CHECK(plain[i] == pattern_byte(me + (int)k, i));
+        CHECK(pattern_end(plain, me + (int)k, 0, bytes) == bytes);
         OK(weft_barrier(weft_team_world(job)));
     }
     CHECK(driver->StreamDestroy(stream) == 0);
@@ -192,8 +187,7 @@ static void crowd(const struct gpu_api *driver, unsigned char *heap, unsigned ch
     OK(weft_barrier(weft_team_world(job)));
     fill(job, heap, own, MANY * EACH);
     look(job, plain, heap, MANY * EACH);
-    for (size_t i = 0; i < MANY * EACH; i++)
-        CHECK(plain[i] == pattern_byte(other, i));
+    CHECK(pattern_end(plain, other, 0, MANY * EACH) == MANY * EACH);
     OK(weft_barrier(weft_team_world(job)));
     for (int i = 0; i < 2; i++)
         CHECK(driver->StreamDestroy(streams[i]) == 0);

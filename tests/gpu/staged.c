@@ -43,25 +43,24 @@ static void is_mapped(void)
     CHECK(strstr(query(next, WEFT_GPU).reason, "small transfers by the CPU"));
 }
 
-static unsigned char pattern(int pe, int round, size_t i)
+static int seed(int pe, int round)
 {
-    return (unsigned char)(i * 29 + (i >> 9) + (size_t)pe * 101 + (size_t)round * 13 + 1);
+    return pe * 1000 + round;
 }
 
 static void make(unsigned char *to, int pe, int round, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = pattern(pe, round, i);
+    make_pattern(to, seed(pe, round), bytes);
 }
 
 static void compare(const unsigned char *found, int pe, int round, size_t bytes, const char *what)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (found[i] != pattern(pe, round, i)) {
-            fprintf(stderr, "PE %d, %s, round %d: byte %zu is %#x instead of %#x\n", me, what,
-                    round, i, found[i], pattern(pe, round, i));
-            exit(1);
-        }
+    size_t i = pattern_end(found, seed(pe, round), 0, bytes);
+    if (i < bytes) {
+        fprintf(stderr, "PE %d, %s, round %d: byte %zu is %#x instead of %#x\n", me, what, round, i,
+                found[i], pattern_byte(seed(pe, round), i));
+        exit(1);
+    }
 }
 
 static void transfers(unsigned char *to, unsigned char *from, unsigned char *plain)
@@ -212,14 +211,16 @@ static void few_bytes(unsigned char *to, unsigned char *from, unsigned char *pla
             OK(weft_barrier(weft_team_world(job)));
             look(job, found, to, AROUND);
             for (size_t i = 0; i < AROUND; i++)
-                CHECK(found[i] == (i < at || i >= at + bytes ? 0xee : pattern(previous, round, i)));
+                CHECK(found[i] ==
+                      (i < at || i >= at + bytes ? 0xee : pattern_byte(seed(previous, round), i)));
             memset(found, 0xdd, AROUND);
             fill(job, to, found, AROUND);
             OK(weft_get(ctx, round & 2 ? to + at : found + at, from + at, bytes, next));
             if (round & 2)
                 look(job, found, to, AROUND);
             for (size_t i = 0; i < AROUND; i++)
-                CHECK(found[i] == (i < at || i >= at + bytes ? 0xdd : pattern(next, round, i)));
+                CHECK(found[i] ==
+                      (i < at || i >= at + bytes ? 0xdd : pattern_byte(seed(next, round), i)));
             OK(weft_barrier(weft_team_world(job)));
         }
 }

@@ -73,9 +73,9 @@ static void odd_places(unsigned char *to, unsigned char *from, unsigned char *pl
             OK(weft_put_nbi(ctx, to + at, from, bytes, other));
         OK(weft_barrier(weft_team_world(job)));
         look(job, plain, to, LARGE + 64);
-        for (size_t i = 0; i < LARGE + 64; i++)
-            CHECK(plain[i] ==
-                  (i < at || i - at >= bytes ? 0xa5 : pattern_byte(other + (int)k, i - at)));
+        CHECK(pattern_end(plain + at, other + (int)k, 0, bytes) == bytes);
+        for (size_t i = 0; i < LARGE + 64; i = i + 1 == at ? at + bytes : i + 1)
+            CHECK(plain[i] == 0xa5);
         memset(plain, 0x5a, LARGE + 64);
         fill(job, to, plain, LARGE + 64);
         if (k % 2)
@@ -84,8 +84,9 @@ static void odd_places(unsigned char *to, unsigned char *from, unsigned char *pl
             OK(weft_get(ctx, to + at, from + at, bytes - at, other));
         OK(weft_quiet(ctx));
         look(job, plain, to, LARGE + 64);
-        for (size_t i = 0; i < LARGE + 64; i++)
-            CHECK(plain[i] == (i < at || i >= bytes ? 0x5a : pattern_byte(other + (int)k, i)));
+        CHECK(pattern_end(plain, other + (int)k, at, bytes) == bytes);
+        for (size_t i = 0; i < LARGE + 64; i = i + 1 == at ? bytes : i + 1)
+            CHECK(plain[i] == 0x5a);
         OK(weft_barrier(weft_team_world(job)));
     }
 }

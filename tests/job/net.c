@@ -35,9 +35,25 @@ static int refused(weft_status wanted, const char *sentence)
 
 enum { CHUNK = 16 << 20, AREA = 3 * CHUNK + 4096 };
 
-static unsigned char content(size_t i, int pe, int round)
+/* Bytes 8 * at to 8 * at + 7. */
+static inline uint64_t content_word(size_t at, int pe, int round)
 {
-    return (unsigned char)(i * 7 + i / 251 + (size_t)pe * 13 + (size_t)round * 101 + 5);
+    uint64_t x =
+        ((uint64_t)(unsigned)(pe * 1000 + round) << 32 | (at + 1)) * UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
+}
+
+static inline unsigned char content(size_t i, int pe, int round)
+{
+    return (unsigned char)(content_word(i / 8, pe, round) >> i % 8 * 8);
+}
+
+static void fill(unsigned char *to, size_t bytes, int pe, int round)
+{
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = content_word(i / 8, pe, round);
+        memcpy(to + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
 }
 
 /* Transfers next to chunk boundaries, to the next PE and from it, all in flight at once. */
@@ -55,8 +71,7 @@ static void across_chunks(weft_job *job)
     unsigned char *area, *mine = malloc(AREA), *back = calloc(AREA, 1);
     CHECK(mine && back);
     OK(weft_alloc(job, WEFT_HOST, AREA, 0, 0, (void **)&area));
-    for (size_t i = 0; i < AREA; i++)
-        mine[i] = content(i, me, 1);
+    fill(mine, AREA, me, 1);
     for (int i = 0; i < PARTS; i++)
         OK(weft_put_nbi(ctx, area + parts[i].at, mine + parts[i].at, parts[i].bytes, to));
     OK(weft_quiet(ctx));
@@ -69,8 +84,7 @@ static void across_chunks(weft_job *job)
             CHECK(area[k] == content(k, from, 1) && back[k] == content(k, me, 1));
     OK(weft_barrier(weft_team_world(job)));
     /* the whole area, in one operation each way */
-    for (size_t i = 0; i < AREA; i++)
-        mine[i] = content(i, me, 2);
+    fill(mine, AREA, me, 2);
     OK(weft_put(ctx, area, mine, AREA, to));
     OK(weft_get(ctx, back, area, AREA, to));
     OK(weft_barrier(weft_team_world(job)));
@@ -201,8 +215,7 @@ static int spins(void)
         while (__atomic_load_n(words, __ATOMIC_ACQUIRE) < ROUNDS)
             sched_yield();
     for (int round = 0; round < ROUNDS && weft_my_pe(job) == 0; round++) {
-        for (size_t i = 0; i < BYTES; i++)
-            mine[i] = content(i, 0, round);
+        fill(mine, BYTES, 0, round);
         OK(weft_put(ctx, area, mine, BYTES, 1));
         OK(weft_fence(ctx));
         OK(weft_atomic_fetch_add64(ctx, words, 1, &before, 1));
@@ -231,8 +244,7 @@ static int reads(void)
     unsigned char *area, *mine = malloc(BYTES);
     CHECK(mine);
     OK(weft_alloc(job, WEFT_HOST, BYTES, 0, 0, (void **)&area));
-    for (size_t i = 0; i < BYTES; i++)
-        area[i] = content(i, me, 0);
+    fill(area, BYTES, me, 0);
     OK(weft_barrier(weft_team_world(job)));
     for (int round = 0; round < ROUNDS; round++) {
         memset(mine, 0, BYTES);
