@@ -85,7 +85,7 @@ static bool poll_until(const uint64_t *word, uint64_t value, int pauses, uint64_
             return true;
         if (seen == TRIP_STOP)
             return false;
-        if (polls % 1024)
+        if (polls % 256)
             continue;
         sched_yield();
         if (bench_now_ns() - start > TRIP_LIMIT_NS)

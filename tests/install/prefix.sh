@@ -20,7 +20,8 @@ esac
 
 mkdir "$prefix/moved"
 mv "$prefix/bin" "$prefix/lib" "$prefix/include" "$prefix/share" "$prefix/moved"
-sh "$here/../nvshmem/user_builds.sh" "$prefix/moved/bin/weft"
+# Test nvshmem.user_builds compiles the headers as C++, too.
+CXX=none sh "$here/../nvshmem/user_builds.sh" "$prefix/moved/bin/weft"
 
 # Where the loader looks by itself, no run path is left in programs.
 DESTDIR=$prefix/root cmake --install "$1" --prefix /usr >"$prefix/log" 2>&1 || { cat "$prefix/log"; exit 1; }

@@ -19,10 +19,10 @@ run() {
     echo "the tool $what does not see what it should" >&2
     status=1
 }
-for level in -O2 -O0; do
+for level in -O0 -O2; do
     osh $level -c -o program.o "$sources/profile_program.c"
-    osh $level -c -o tool.o "$sources/profile_tool.c"
-    osh $level -fPIC -shared -o libtool.so "$sources/profile_tool.c"
+    osh $level -fPIC -c -o tool.o "$sources/profile_tool.c"
+    osh -shared -o libtool.so tool.o
     ar rc tool.a tool.o
     osh -o object program.o tool.o
     run "as an object, $level" ./object
@@ -36,9 +36,9 @@ done
 # Preloaded: the program needs its own tool_seen() to link, which the tool's replaces.
 echo '#include "profile_tool.h"
 struct tool_counts tool_seen(void) { return (struct tool_counts){0}; }' > none.c
-osh -O2 -o preloaded "$sources/profile_program.c" none.c -rdynamic
+osh -O2 -o preloaded program.o none.c -rdynamic
 "$bin/oshrun" -np 2 ./preloaded 2>/dev/null && { echo "seen without a tool" >&2; status=1; }
 osh -O2 -fPIC -shared -o libnone.so none.c
-osh -O2 -o preloaded "$sources/profile_program.c" -L. -lnone -Wl,-rpath,"$made"
+osh -O2 -o preloaded program.o -L. -lnone -Wl,-rpath,"$made"
 run "preloaded" env LD_PRELOAD="$made/libtool.so" ./preloaded
 exit $status

@@ -39,14 +39,16 @@ PROGRAM
 cc $("$bin/oshcc" --showme:compile) -c -o "$made/tell.o" "$made/tell.c" || fault "--showme:compile"
 cc -o "$made/tell" "$made/tell.o" $("$bin/oshcc" --showme:link) || fault "--showme:link"
 [ "$("$bin/oshrun" -np 1 "$made/tell")" = "1 1 [-] [-]" ] || fault "built with --showme"
+source=$made/tell.c
 for option in --showme -showme --show -show; do
     case $("$bin/oshcc" $option -O2 "a b.c") in
     cc*" -I"*" -O2 'a b.c' -L"*" -lweft") ;;
     *) fault "oshcc $option: $("$bin/oshcc" $option -O2 "a b.c")" ;;
     esac
     rm -f "$made/again"
-    eval "$("$bin/oshcc" $option -o "$made/again" "$made/tell.c")" && [ -x "$made/again" ] ||
+    eval "$("$bin/oshcc" $option -o "$made/again" "$source")" && [ -x "$made/again" ] ||
         fault "what oshcc $option prints is no command that works"
+    source=$made/tell.o # compiled once
 done
 case $("$bin/oshcc" -compile-info) in
 "cc -I"*lweft*) fault "-compile-info names the library" ;;
