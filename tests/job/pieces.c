@@ -12,7 +12,7 @@ static const size_t sizes[] = {PIECE - 8,     PIECE,           PIECE + 8, 2 * PI
                                3 * PIECE - 8, 5 * PIECE + 808, MOST};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static uint64_t word(int pe, size_t i, int round)
+static inline uint64_t word(int pe, size_t i, int round)
 {
     return ((uint64_t)(unsigned)pe << 56 | (uint64_t)i << 8 | (uint64_t)(unsigned)round) *
            UINT64_C(0x9e3779b97f4a7c15);
@@ -40,7 +40,7 @@ static void broadcasts(weft_team *team, uint64_t *dst, uint64_t *src)
 }
 
 /* Large terms that cancel: another order gives a sum with other bits. */
-static double term(int member, size_t i, int round)
+static inline double term(int member, size_t i, int round)
 {
     size_t kind = ((size_t)member * 7 + i) % 5;
     return kind == 0 ? 1e17 : kind == 1 ? -1e17 : 0.37 * (member + round + 1) + (double)(i % 1009);
@@ -49,6 +49,7 @@ static double term(int member, size_t i, int round)
 static void reductions(weft_team *team, double *dst, double *src)
 {
     int n = weft_team_n_pes(team), me = weft_team_my_pe(team), differ = 0;
+    CHECK(n <= 8);
     for (int round = 0; round < 2 * SIZES; round++) {
         size_t count = sizes[round / 2] / 8;
         double *from = round % 2 ? dst : src;
@@ -58,10 +59,13 @@ static void reductions(weft_team *team, double *dst, double *src)
             from[i] = term(me, i, round);
         OK(weft_allreduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
         for (size_t i = 0; i < count; i++) {
-            double sum = term(0, i, round), back = term(n - 1, i, round);
+            double terms[8], sum, back;
+            for (int member = 0; member < n; member++)
+                terms[member] = term(member, i, round);
+            sum = terms[0], back = terms[n - 1];
             for (int member = 1; member < n; member++) {
-                sum += term(member, i, round);
-                back += term(n - 1 - member, i, round);
+                sum += terms[member];
+                back += terms[n - 1 - member];
             }
             CHECK(memcmp(&dst[i], &sum, sizeof sum) == 0);
             differ += memcmp(&sum, &back, sizeof sum) != 0;
