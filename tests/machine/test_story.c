@@ -47,8 +47,6 @@ static const char *const machines[] = {
 };
 enum { MACHINES_COUNT = sizeof machines / sizeof machines[0] };
 
-/* Reads the machine anew for each use, because a change allocates memory that belongs to the
- * machine. */
 static struct machine *load(size_t i)
 {
     struct machine *m;
