@@ -35,7 +35,7 @@ FAKE_CUDA_REFUSE=1 expect 0 '; OFF: the driver refuses' "$weft" topo --measure
 expect 0 '"both_gbytes_per_s": 800' "$weft" topo --measure --json
 expect 0 'measured   400 of 396 GB/s, normal for NVLink 4' "$weft" explain --measure gpu0 gpu1
 expect 0 'measured   55.0 GB/s' sh -c "'$weft' explain --measure gpu1 host; true"
-also MAP-REFUSED
+also 'MAP-REFUSED'
 mapped() { LD_PRELOAD=$LD_LIBRARY_PATH/libfakerm.so ASAN_OPTIONS=verify_asan_link_order=0 "$weft" explain --measure gpu1 host; true; }
 expect 0 'mapping    proven: mapped by' mapped
 FAKE_RM_LIE=1 expect 0 'MAP-PROOF' mapped
@@ -44,7 +44,7 @@ WEFT_MAP=none expect 0 'MAP-OFF' mapped
 expect 2 'nearest' "$weft" explain --measure gpu0 gpu7
 quiet() { "$weft" doctor "$@" | grep -A 30 'peer access between GPUs' | grep -B 30 'NICs and'; }
 FAKE_CUDA_SLOW=1-0 expect 0 'gpu1 gpu0: 200.0 of 395.9 GB/s over 18x NVLink 4 through NVSwitch' quiet
-also P2P-ONE-WAY
+also 'P2P-ONE-WAY'
 FAKE_CUDA_LIE=1 expect 0 'P2P-PROOF' quiet
 FAKE_CUDA_REFUSE=1 expect 0 'P2P-REFUSED' quiet
 FAKE_CUDA_PEER=0 expect 0 'cuDeviceCanAccessPeer(gpu0, gpu1): no' quiet
