@@ -382,10 +382,10 @@ group_coll() { # collectives of streams and of the host on GPU memory
     done
     extra=
     # Their kernels as members on one GPU; and without parts of their synchronization, where a GPU
-    # may show it.
-    run "rounds" 1 120 "$build/bin/device_coll_rounds" 1 60000
+    # may show it. What clang has compiled the driver compiles once more, for over a minute.
+    run "rounds" 1 300 "$build/bin/device_coll_rounds" 1 60000
     for part in fence acquire here slots meet half release line; do
-        run "rounds without $part" 1 60 "$build/bin/device_coll_rounds_$part" 2 20000
+        run "rounds without $part" 1 240 "$build/bin/device_coll_rounds_$part" 2 20000
     done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
     for pes in 1 2 4; do run "alltoallv by the host" "$pes" 60 "$build/bin/job_gpu_coll_alltoallv"; done
