@@ -19,7 +19,7 @@ __attribute__((unused)) static int weft_mutant_number(const char *text)
     return number;
 }
 
-/* The environment is read once: afterwards the program may change it as it likes. */
+/* The environment is read once, if possible before main(): a program may change it as it likes. */
 __attribute__((unused)) static int weft_mutant(int k)
 {
     static int chosen = -1;
@@ -38,6 +38,11 @@ __attribute__((unused)) static int weft_mutant(int k)
         __atomic_store_n(&chosen, found, __ATOMIC_RELAXED);
     }
     return found == k;
+}
+
+__attribute__((constructor, unused)) static void weft_mutant_begin(void)
+{
+    weft_mutant(0);
 }
 
 #endif
