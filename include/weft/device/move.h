@@ -31,9 +31,7 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
             weft_dev_store_vec16(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
         return;
     }
-    /* A loop of the caller would keep the distances of the units, and spill them. */
-    threads = weft_dev_in_place(threads);
-    for (i = weft_dev_in_place(rank); i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
+    for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
          i += WEFT_DEV_UNROLL * (size_t)threads) {
         WEFT_UNROLL
         for (int u = 0; u < WEFT_DEV_UNROLL; u++)
@@ -147,9 +145,15 @@ WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t b
 WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigned rank,
                                unsigned threads, int far_source)
 {
-    if (WEFT_DEV_LIKELY(!(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)))
+    if (WEFT_DEV_LIKELY(!(((uintptr_t)dst | (uintptr_t)src | bytes) & 15))) {
+        /* A loop of the caller would keep the distances of the units, and spill them. Loads from a
+         * peer are quicker with distances that are known before. */
+        if (!far_source) {
+            rank = weft_dev_in_place(rank);
+            threads = weft_dev_in_place(threads);
+        }
         weft_dev_move_vec16(dst, src, bytes / 16, rank, threads, far_source);
-    else if (bytes == 8 && !far_source && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
+    } else if (bytes == 8 && !far_source && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
         if (rank == 0)
             weft_dev_store_u64((uint64_t *)dst, *(const weft_dev_any_u64 *)src, WEFT_ORDER_RELAXED,
                                WEFT_SCOPE_SYS);
