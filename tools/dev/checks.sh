@@ -258,13 +258,14 @@ check_clang() {
     check "warnings of clang" xargs -a build/clang-commands -d '\n' -P "$cores" -n 1 sh -c
 }
 
-# tidy_units REGEX EXCEPT: makes build/tidy, what clang-tidy is to look at: of the sources of build/ whose
-# path matches the first expression, but not the second, those of one folder and one command in one
-# unit, which takes a third of the time; the others alone. Only what this machine's configuration
+# tidy_units folders|files REGEX EXCEPT: makes build/tidy, what clang-tidy is to look at: of the sources of
+# build/ whose path matches the first expression, but not the second, those of one folder and one
+# command in one unit, which takes a third of the time, or each alone: the analyzer looks at no
+# function of an included file. Only what this machine's configuration
 # compiles: the others have no command to check with.
 tidy_units() {
     rm -rf build/tidy && mkdir build/tidy
-    awk -v regex="$1" -v except="$2" -v root="$PWD" '
+    awk -v way="$1" -v regex="$2" -v except="$3" -v root="$PWD" '
         BEGIN { print "[" }
         /^ *"command": / { command = $0; sub(/ -o [^ ]+ -c [^ ]+",?$/, "", command) }
         /^ *"file": / {
@@ -274,30 +275,31 @@ tidy_units() {
             folder = file
             sub(/\/[^\/]*$/, "", folder)
             # The routines of OpenSHMEM include their own inline forms in different ways.
-            alone = index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/
+            alone = way == "files" || index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/
             key = alone ? file : folder command
             if (!(key in unit)) {
-                unit[key] = sprintf("%s/build/tidy/%d.c", root, ++units)
+                unit[key] = alone ? file : sprintf("%s/build/tidy/%d.c", root, units)
+                print unit[key] > (root "/build/tidy/list")
                 printf "%s{ \"directory\": \"%s/build\",\n%s -c %s\",\n  \"file\": \"%s\" }", \
-                    units == 1 ? "" : ",\n", root, command, unit[key], unit[key]
+                    units++ ? ",\n" : "", root, command, unit[key], unit[key]
             }
-            printf "#include \"%s\"\n", file > unit[key]
+            if (!alone) printf "#include \"%s\"\n", file > unit[key]
+            n++
         }
-        END { print "\n]" }' build/compile_commands.json >build/tidy/compile_commands.json
+        END { print "\n]"; print n > (root "/build/tidy/files") }' build/compile_commands.json >build/tidy/compile_commands.json
 }
 
-# check_tidy REGEX EXCEPT [option ...]: clang-tidy of the sources that tidy_units chooses.
+# check_tidy folders|files REGEX EXCEPT [option ...]: clang-tidy of the sources that tidy_units chooses.
 check_tidy() {
     local tool
     if ! tool=$(find_tool clang-tidy 14); then
         skip "clang-tidy: version 14 is not here (package clang-tidy-14)"
         return
     fi
-    tidy_units "$1" "$2"
-    shift 2
-    # shellcheck disable=SC2016  # for the shell that xargs starts
-    check "clang-tidy of $(cat build/tidy/*.c | wc -l) files" sh -c 'ls -S build/tidy/*.c | xargs -P "$0" -n 4 "$@"' \
-        "$cores" "$tool" -p build/tidy --config-file=.clang-tidy --quiet --warnings-as-errors='*' "$@"
+    tidy_units "$1" "$2" "$3"
+    shift 3
+    check "clang-tidy of $(cat build/tidy/files) files" xargs -a build/tidy/list -P "$cores" -n 4 \
+        "$tool" -p build/tidy --config-file=.clang-tidy --quiet --warnings-as-errors='*' "$@"
 }
 
 verb_test() {
@@ -315,7 +317,7 @@ verb_test() {
     check "a dozen faults on purpose" tools/mutants/run.sh --short
     # With what clang itself warns of. ./dev lint has the analyzer, which takes ten times as long, and
     # the other sources.
-    check_tidy '/(src|cli)/.*\.c$' '/tests/' --checks='-clang-analyzer-*,clang-diagnostic-*'
+    check_tidy folders '/(src|cli)/.*\.c$' '/tests/' --checks='-clang-analyzer-*,clang-diagnostic-*'
     check "site of the documentation" prepared site
     summary
 }
@@ -396,7 +398,7 @@ verb_lint() {
     build default all || exit 1
     check_format
     check_clang 'tests/nvshmem/surface\.c' # each inline function twice
-    check_tidy '\.c$' '/tests/'
+    check_tidy files '\.c$' '/tests/'
     check "cppcheck" cppcheck --quiet --error-exitcode=1 --inline-suppr -j "$cores" \
         --enable=warning,performance,portability \
         --suppressions-list=tools/dev/cppcheck.txt -Iinclude -Isrc -Icli src cli examples
