@@ -83,7 +83,7 @@ weft_status net_await_answer(struct path_common *net, uint64_t token)
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_GET, 1);
     weft_status status = WEFT_OK;
     /* The entry is looked up again each time, since the array may have grown. */
-    while (!status && !(pending = find_pending_answer(net, token))->complete)
+    while (!status && !find_pending_answer(net, token)->complete)
         status = net_wait(net, peer, &wait);
     path_wait_end(&wait);
     pending = find_pending_answer(net, token);

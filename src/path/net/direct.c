@@ -148,8 +148,8 @@ static weft_status try_post_direct(struct net_state *state, struct remote at, vo
     path_wait_end(&wait);
     bool closed = !status && error == -FI_EAGAIN;
     if (!status && error && !closed) {
-        status =
-            net_call_failed(net, &net->rails[0], write ? "fi_writemsg" : "fi_readmsg", (int)error);
+        (void)net_call_failed(net, &net->rails[0], write ? "fi_writemsg" : "fi_readmsg",
+                              (int)error);
         net_fail_peer(net, peer, WEFT_ERR_PATH, base_last_error());
         status = net_check_failure(net, peer);
     }

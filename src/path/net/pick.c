@@ -162,8 +162,10 @@ static void pick_for_pe(const struct pick_input *world, int pe, uint64_t network
         rails = choose_rail_count(world, pe, may, first);
     *picked = (struct net_picked){
         .first_rail = -1, .equally_near = count_equally_near(candidates, may, first, false)};
-    while (picked->count < rails && left) {
+    while (picked->count < rails) {
         int next = find_nearest(candidates, left, loads);
+        if (next < 0)
+            break;
         if (picked->first_rail < 0 && first_rails >> next & 1)
             picked->first_rail = next;
         picked->rails[picked->count++] = next;
