@@ -36,19 +36,18 @@ static void fill_bases(const struct weft_job *job, struct peer *peer)
             direct && !(job->checking && s == SEG_HEAP) ? job->paths.map[peer->pe][s] : NULL;
 }
 
-static weft_status fill_peer(struct weft_ctx *ctx, weft_kind kind, int i)
+/* Fills one peer, whose operations take `path`. */
+static weft_status fill_peer(struct weft_ctx *ctx, struct peer *peer, weft_kind kind, int pe,
+                             enum path_id path)
 {
     struct weft_job *job = ctx->job;
-    struct peer *peer = &ctx->peers[kind][i];
-    int pe = ctx->team->pes[i];
-    enum path_id path = job->paths.choices[kind][pe].path;
     weft_status status = open_path(ctx, path);
     if (status)
         return status;
     peer->pe = pe;
     peer->kind = (uint16_t)kind;
     peer->world = &job->paths;
-    peer->path = (uint16_t)path;
+    peer->path = (uint16_t)job->paths.choices[kind][pe].path;
     peer->counters = &job->box->counters[ctx->slot][path];
     peer->ops = path_ops_of(path);
     peer->state = path == PATH_NONE ? NULL : ctx->states[path];
@@ -56,18 +55,26 @@ static weft_status fill_peer(struct weft_ctx *ctx, weft_kind kind, int i)
     return WEFT_OK;
 }
 
-static weft_status make_peers(struct weft_ctx *ctx, weft_kind kind)
+/* Fills a table of peers, and makes it first if it is NULL. all: the path of their operations;
+ * PATH_NONE: each its own. */
+static weft_status fill_table(struct weft_ctx *ctx, struct peer **table, weft_kind kind,
+                              enum path_id all)
 {
-    if (ctx->peers[kind])
-        return WEFT_OK;
     size_t bytes = (size_t)ctx->team->n * sizeof(struct peer);
-    struct peer *peers = aligned_alloc(64, bytes);
+    struct peer *peers = *table ? *table : aligned_alloc(64, bytes);
+    weft_status status = WEFT_OK;
     if (!peers)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a context of %d PEs",
                          ctx->team->n);
-    memset(peers, 0, bytes);
-    ctx->peers[kind] = peers;
-    return WEFT_OK;
+    if (!*table)
+        memset(peers, 0, bytes);
+    for (int i = 0; i < ctx->team->n && !status; i++) {
+        int pe = ctx->team->pes[i];
+        enum path_id own = ctx->job->paths.choices[kind][pe].path;
+        status = fill_peer(ctx, &peers[i], kind, pe, all == PATH_NONE ? own : all);
+    }
+    *table = peers;
+    return status;
 }
 
 weft_status ctx_fill(struct weft_ctx *ctx)
@@ -76,14 +83,43 @@ weft_status ctx_fill(struct weft_ctx *ctx)
     for (int kind = 0; kind < MEMORY_KINDS && !status; kind++) {
         if (!ctx->job->paths.choices[kind])
             continue;
-        status = make_peers(ctx, (weft_kind)kind);
-        for (int i = 0; i < ctx->team->n && !status; i++)
-            status = fill_peer(ctx, (weft_kind)kind, i);
+        enum path_id atomics = ctx->job->paths.atomics[kind];
+        status = fill_table(ctx, &ctx->peers[kind], (weft_kind)kind, PATH_NONE);
+        /* A table that is no longer needed stays, since another thread may be using it. */
+        if (!status && (atomics != PATH_NONE || ctx->atomic_peers[kind]))
+            status = fill_table(ctx, &ctx->atomic_peers[kind], (weft_kind)kind, atomics);
     }
     if (!status)
         job_gpu_attach(ctx);
-    __atomic_store_n(&ctx->quick_npes, ctx->job->gpu ? 0 : ctx->npes, __ATOMIC_RELAXED);
+    uint32_t quick = ctx->job->gpu ? 0 : ctx->npes;
+    __atomic_store_n(&ctx->quick_npes, quick, __ATOMIC_RELAXED);
+    __atomic_store_n(&ctx->quick_atomics,
+                     ctx->job->paths.atomics[WEFT_HOST] == PATH_NONE ? quick : 0, __ATOMIC_RELAXED);
     return status;
+}
+
+weft_status ctx_signal(const struct weft_ctx *ctx, struct remote at, uint64_t value,
+                       weft_signal_op op, bool nbi)
+{
+    bool set = op == WEFT_SIGNAL_SET;
+    struct remote word = set ? at : ctx_atomic(ctx, at);
+    return word.peer->ops->atomic(word, set ? WEFT_AMO_SET : WEFT_AMO_ADD, sizeof value, value, 0,
+                                  NULL, nbi);
+}
+
+weft_status ctx_put_signal(const struct weft_ctx *ctx, struct remote to, const void *src,
+                           size_t bytes, struct remote at, uint64_t value, weft_signal_op op,
+                           bool nbi)
+{
+    const struct path_ops *ops = to.peer->ops;
+    struct remote signal = op == WEFT_SIGNAL_ADD ? ctx_atomic(ctx, at) : at;
+    if (ops == signal.peer->ops)
+        return ops->put_signal(to, src, bytes, at, value, op, nbi);
+    /* Data and signal take different paths: complete the data before the signal. */
+    weft_status status = ops->put(to, src, bytes, nbi);
+    if (!status)
+        status = ops->quiet(to.peer->state);
+    return status ? status : ctx_signal(ctx, at, value, op, nbi);
 }
 
 /* Chooses the column of counters in the black box that the fewest contexts share. Column 0 belongs
@@ -139,7 +175,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
 void ctx_empty(struct weft_ctx *ctx)
 {
     memset(ctx->seg, 0, sizeof ctx->seg);
-    ctx->npes = ctx->quick_npes = 0;
+    ctx->npes = ctx->quick_npes = ctx->quick_atomics = 0;
     ctx->gpu = NULL;
     ctx->fault = &ctx->job->failure.no_box_word;
     for (int i = 0; i < ctx->open_count; i++)
@@ -148,7 +184,8 @@ void ctx_empty(struct weft_ctx *ctx)
     ctx->open_count = 0;
     for (int kind = 0; kind < MEMORY_KINDS; kind++) {
         free(ctx->peers[kind]);
-        ctx->peers[kind] = NULL;
+        free(ctx->atomic_peers[kind]);
+        ctx->peers[kind] = ctx->atomic_peers[kind] = NULL;
     }
 }
 

@@ -72,11 +72,12 @@ static uint64_t cuda_areas(struct device_view *view, int pe)
     return slot < 0 ? 0 : gpu_address(gpu, slot, gpu->layout.areas_offset);
 }
 
-/* A pair whose atomics fail the path test is not mapped at all. A test may choose a path to this PE
- * itself whose atomics differ from the GPU's. */
+/* A pair whose atomics fail the path test is not mapped at all. */
 static bool cuda_atomics(struct device_view *view, int pe)
 {
-    return job_direct(cuda_view_of(view)->job, WEFT_GPU, pe);
+    const struct weft_job *job = cuda_view_of(view)->job;
+    return job_direct(job, WEFT_GPU, pe) && job->paths.atomics[WEFT_GPU] == PATH_NONE &&
+           job->paths.atomics[WEFT_HOST] == PATH_NONE;
 }
 
 static weft_status cuda_table_make(struct device_view *view, size_t bytes, void **table)

@@ -163,8 +163,8 @@ static weft_status put_signal(const struct proxy_ring *self, struct remote at,
     struct remote signal;
     weft_status status = resolve(self, r->signal, r->pe, &signal);
     return status ? status
-                  : at.peer->ops->put_signal(at, r->local ? r->local : &r->compare, r->bytes,
-                                             signal, r->value, (weft_signal_op)r->what, false);
+                  : ctx_put_signal(self->ctx, at, r->local ? r->local : &r->compare, r->bytes,
+                                   signal, r->value, (weft_signal_op)r->what, false);
 }
 
 /* Whether the request moves no bytes; paths are called only for operations that move some, as in
@@ -220,14 +220,13 @@ static weft_status do_request(const struct proxy_ring *self, const struct proxy_
     case WEFT_DEV_OP_IGET:
         return run_strided(at, r);
     case WEFT_DEV_OP_ATOMIC:
-        return run_atomic(at, r, before);
+        return run_atomic(ctx_atomic(self->ctx, at), r, before);
     case WEFT_DEV_OP_FLAG:
         /* The fence prevents the flag of the previous barrier from arriving after this one. */
         status = order_paths(self, false);
         return status ? status : ops->store(at, &r->value, 8);
     case WEFT_DEV_OP_SIGNAL:
-        return ops->atomic(at, r->what == WEFT_SIGNAL_ADD ? WEFT_AMO_ADD : WEFT_AMO_SET, 8,
-                           r->value, 0, NULL, false);
+        return ctx_signal(self->ctx, at, r->value, (weft_signal_op)r->what, false);
     case WEFT_DEV_OP_PUT_SIGNAL:
         return put_signal(self, at, r);
     case WEFT_DEV_OP_PUT_PACKET:

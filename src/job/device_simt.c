@@ -62,7 +62,7 @@ static uint64_t simt_areas(struct device_view *view, int pe)
 static bool simt_atomics(struct device_view *view, int pe)
 {
     const struct weft_job *job = simt_view_of(view)->job;
-    return reached(job, pe); /* also for this PE: a test may choose a path with other atomics */
+    return reached(job, pe) && job->paths.atomics[WEFT_HOST] == PATH_NONE;
 }
 
 static weft_status simt_table_make(struct device_view *view, size_t bytes, void **result)

@@ -48,7 +48,7 @@ static void warn_missing_gda(const struct weft_job *job, const struct weft_devic
 
 static bool is_direct(struct device_view *view, int pe)
 {
-    return view->areas(view, pe) && view->atomics(view, pe);
+    return view->areas(view, pe) != 0;
 }
 
 /* Warns once. Which PEs have no direct address differs between PEs. */
@@ -56,14 +56,17 @@ static void warn_missing_transport(const struct weft_job *job, const struct weft
 {
     static bool warned;
     bool lacks = unit->size >= sizeof *unit && !unit->carriers && job->device->dev.carried;
+    weft_kind kind = unit->cuda ? WEFT_GPU : WEFT_HOST;
     for (int pe = 0; lacks && !warned && pe < job->npes; pe++) {
-        if (is_direct(job->device->view, pe))
+        bool direct = is_direct(job->device->view, pe);
+        if (direct && job->device->view->atomics(job->device->view, pe))
             continue;
         warned = true;
         log_warn(LOG_JOB,
-                 "kernels that include <weft/device/p2p.h> cannot reach PE %d, which is on path "
-                 "%s; include <weft_device.h> instead",
-                 pe, path_name(job->paths.choices[unit->cuda ? WEFT_GPU : WEFT_HOST][pe].path));
+                 "kernels that include <weft/device/p2p.h> cannot %s PE %d, which %s path %s; "
+                 "include <weft_device.h> instead",
+                 direct ? "use atomics at" : "reach", pe, direct ? "take" : "is on",
+                 path_name(direct ? job->paths.atomics[kind] : job->paths.choices[kind][pe].path));
     }
 }
 
@@ -209,6 +212,20 @@ static uint32_t transport_of(const struct weft_job *job, const struct device_vie
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
 }
 
+/* The transport to a peer: of all that needs one, or only of atomics. */
+static uint32_t carrier_of(const struct weft_job *job, const struct device_view *view,
+                           const struct weft_dev_peer *peer)
+{
+    weft_kind kind = view->cuda ? WEFT_GPU : WEFT_HOST;
+    if (!peer->part[WEFT_DEV_AREAS])
+        return transport_of(job, view, (enum path_id)peer->path);
+    if (peer->atomics)
+        return WEFT_DEV_CARRIER_NONE;
+    /* Atomics on memory of the other kind may be the only ones of a path of their own. */
+    enum path_id atomics = job->paths.atomics[kind];
+    return transport_of(job, view, atomics == PATH_NONE ? job->paths.atomics[WEFT_HOST] : atomics);
+}
+
 /* Whether some peer uses the path's own transport. */
 static bool uses_own_transport(const struct weft_job *job, const struct device_view *view,
                                const struct weft_dev *dev, enum path_id path)
@@ -243,9 +260,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
             peers[pe].part[segment] = part_of(view, segment, pe);
         peers[pe].path = job->paths.choices[view->cuda ? WEFT_GPU : WEFT_HOST][pe].path;
         peers[pe].atomics = view->atomics(view, pe);
-        bool direct = peers[pe].part[WEFT_DEV_AREAS] && peers[pe].atomics;
-        peers[pe].carrier =
-            direct ? WEFT_DEV_CARRIER_NONE : transport_of(job, view, (enum path_id)peers[pe].path);
+        peers[pe].carrier = carrier_of(job, view, &peers[pe]);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;

@@ -7,6 +7,7 @@
 #include "path/local/relay.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 
@@ -22,8 +23,9 @@ void job_gpu_attach(struct weft_ctx *ctx)
     __atomic_store_n(&ctx->gpu, gpu, __ATOMIC_RELEASE);
 }
 
-/* Resident kernels at both ends have tested the mapped pairs. The other pairs are tested like host
- * memory as soon as some pair of the job needs that. */
+/* Resident kernels at both ends have tested the mapped pairs. The other pairs, and all pairs where
+ * atomics take a path of their own, are tested like host memory as soon as some pair of the job
+ * needs that. */
 static weft_status prove_unmapped(struct weft_job *job)
 {
     struct path_choice *choices = job->paths.choices[WEFT_GPU];
@@ -45,7 +47,7 @@ static void record_proofs(struct weft_job *job)
     for (int pe = 0; pe < job->npes; pe++) {
         if (choices[pe].path == PATH_NONE || !job->choosing.testing)
             choices[pe].proven = false;
-        else if (job_direct(job, WEFT_GPU, pe))
+        else if (job_direct(job, WEFT_GPU, pe) && job->paths.atomics[WEFT_GPU] == PATH_NONE)
             choices[pe].proven = true;
         job_show_proof(job, WEFT_GPU, pe);
     }
@@ -98,13 +100,34 @@ static weft_status refine_paths(struct weft_job *job)
     return boot_agree(job->boot, status);
 }
 
-weft_status job_gpu_memory(struct weft_job *job)
+weft_status job_gpu_memory(struct weft_job *job, enum path_id *failed)
 {
+    uint32_t given_up = job->paths.choices[WEFT_GPU][job->pe].failed;
     weft_status status = WEFT_OK;
     for (int path = 0; path < PATH_COUNT && !status; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
-        if (job->paths.common[path] && ops->gpu_memory)
-            status = ops->gpu_memory(job->paths.common[path]);
+        if (!job->paths.common[path] || !ops->gpu_memory || given_up >> path & 1)
+            continue;
+        status = ops->gpu_memory(job->paths.common[path]);
+        if (status && failed)
+            *failed = (enum path_id)path;
+    }
+    return status;
+}
+
+/* Lets the chosen paths reach the GPU memory. One that cannot (WEFT_ERR_NO_PATH) is replaced. */
+static weft_status prepare_paths(struct weft_job *job)
+{
+    enum path_id failed;
+    char evidence[PROVE_EVIDENCE_BYTES];
+    weft_status status = job_join_paths(job, WEFT_OK);
+    while (!status) {
+        failed = PATH_NONE;
+        weft_status reached = job_gpu_memory(job, &failed);
+        if (reached != WEFT_ERR_NO_PATH || failed == PATH_NONE)
+            return reached;
+        base_shorten(evidence, sizeof evidence, base_last_error());
+        status = job_drop_path(job, WEFT_GPU, failed, evidence);
     }
     return status;
 }
@@ -119,9 +142,7 @@ static weft_status choose_and_fill(struct weft_job *job)
         status = WEFT_OK;
     status = boot_agree(job->boot, status);
     if (!status)
-        status = job_join_paths(job, WEFT_OK);
-    if (!status)
-        status = job_gpu_memory(job);
+        status = prepare_paths(job);
     if (status)
         return status;
     record_proofs(job);

@@ -27,9 +27,12 @@ struct weft_ctx {
      * them fails and the slow path finds the reason. */
     /* npes; 0 in a job with a GPU, where the local side may be device memory */
     uint32_t quick_npes;
+    uint32_t quick_atomics; /* the same for atomics; also 0 where they take a path of their own */
     uint32_t npes;
     struct peer *peers[MEMORY_KINDS]; /* [npes] for each kind of remote memory */
-    const int32_t *fault;             /* job->fault; not 0: every call fails */
+    /* [npes] the same for atomics, where they take a path of their own; else NULL */
+    struct peer *atomic_peers[MEMORY_KINDS];
+    const int32_t *fault; /* job->fault; not 0: every call fails */
     struct {
         uintptr_t base; /* start of the program's part of the own segment */
         size_t size;
@@ -242,6 +245,28 @@ weft_status ctx_fill(struct weft_ctx *ctx);
 /* Frees what only a running job needs; the emptied handle stays. */
 void ctx_empty(struct weft_ctx *ctx);
 
+/* The peer by which this context's atomics, and signals that are added to, reach the same PE. */
+static inline struct peer *ctx_atomic_peer(const struct weft_ctx *ctx, struct peer *peer)
+{
+    struct peer *peers = ctx->atomic_peers[peer->kind];
+    return unlikely(peers != NULL) ? &peers[peer - ctx->peers[peer->kind]] : peer;
+}
+
+static inline struct remote ctx_atomic(const struct weft_ctx *ctx, struct remote at)
+{
+    at.peer = ctx_atomic_peer(ctx, at.peer);
+    return at;
+}
+
+/* Changes a signal; the arguments are checked. */
+weft_status ctx_signal(const struct weft_ctx *ctx, struct remote at, uint64_t value,
+                       weft_signal_op op, bool nbi);
+
+/* A put, then the signal `at` of the same PE, over one path or two; the arguments are checked. */
+weft_status ctx_put_signal(const struct weft_ctx *ctx, struct remote to, const void *src,
+                           size_t bytes, struct remote at, uint64_t value, weft_signal_op op,
+                           bool nbi);
+
 weft_status team_new(struct weft_job *job, const int *pes, int n, int slot,
                      struct weft_team **team);
 void team_free(struct weft_team *team);
@@ -288,6 +313,11 @@ weft_status job_prove_paths(struct weft_job *job, weft_kind kind);
 weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
                                   char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 
+/* Replaces a path to memory of a kind at all PEs, whichever use it; contexts are updated later.
+ * Collective over the job. WEFT_ERR_NO_PATH: a pair has no path left. */
+weft_status job_drop_path(struct weft_job *job, weft_kind kind, enum path_id path,
+                          const char *evidence);
+
 /* Publishes a path choice in the black box for other processes: the choice and its reasons, the
  * facts that it was made from; the result of the path test; and the evidence of a failed test. */
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
@@ -300,6 +330,8 @@ void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *fo
 void job_path_reason(struct weft_job *job, weft_kind kind, int pe, char *text, size_t bytes);
 void job_show_failed(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                      const char *evidence);
+/* Publishes a change of the path of all atomics on memory of a kind. */
+void job_show_atomics(struct weft_job *job, weft_kind kind);
 
 /* Publishes new findings about large copies to a peer's GPU memory. `of` is the job. Any thread may
  * call this. */
@@ -386,8 +418,10 @@ void job_gpu_attach(struct weft_ctx *ctx);
 /* Backs [0, end) of the GPU heap with memory and updates every context. Collective. */
 weft_status job_gpu_grow(struct weft_job *job, size_t end);
 
-/* Notifies the paths that memory of the GPU heap was added or removed. Collective. */
-weft_status job_gpu_memory(struct weft_job *job);
+/* Notifies the paths that reach GPU memory that memory of the GPU heap was added or removed.
+ * Collective; a failure is the same at every PE. *failed (may be NULL): the path that cannot reach
+ * it. */
+weft_status job_gpu_memory(struct weft_job *job, enum path_id *failed);
 
 /* Notes that the host heap is allocated up to `end`, so that it can be pinned for the GPU. */
 void job_gpu_pin(struct weft_job *job, size_t end);

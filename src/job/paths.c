@@ -76,7 +76,6 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     if (lacks[job->pe][0] || lacks[pe][0])
         facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
     facts->has[path] = job->paths.found[path]->has;
-    facts->reaches_own |= (uint32_t)job->paths.found[path]->reaches_own << path;
 }
 
 /* ------------------------------------------------------------------------------------- choosing */
@@ -153,20 +152,42 @@ static uint32_t paths_to_join(const struct weft_job *job)
     return wanted;
 }
 
-/* The union of what all PEs want. *failed: at least one PE has found no path to some peer. */
-static weft_status gather_wanted(struct weft_job *job, weft_status chosen, uint32_t *wanted,
-                                 bool *failed)
+/* The path of the atomics on memory of a kind: one whose atomics are atomic only with each other
+ * and that this PE has chosen for some peer; PATH_NONE: there is none. */
+static int32_t find_exclusive_atomics(const struct weft_job *job, weft_kind kind)
 {
-    struct {
-        uint32_t wanted;
-        int32_t chosen;
-    } mine = {paths_to_join(job), (int32_t)chosen}, *all = calloc((size_t)job->npes, sizeof *all);
+    for (int pe = 0; job->paths.choices[kind] && pe < job->npes; pe++) {
+        enum path_id path = job->paths.choices[kind][pe].path;
+        const struct path_found *found = path == PATH_NONE ? NULL : job->paths.found[path];
+        if (found && found->exclusive_atomics[kind])
+            return (int32_t)path;
+    }
+    return PATH_NONE;
+}
+
+/* What a PE has chosen; of all PEs, the union. */
+struct path_wishes {
+    uint32_t wanted;
+    int32_t chosen; /* a weft_status: not WEFT_OK at one PE: it has found no path to some peer */
+    int32_t atomics[MEMORY_KINDS];
+};
+
+static weft_status gather_wishes(struct weft_job *job, weft_status chosen,
+                                 struct path_wishes *wishes)
+{
+    struct path_wishes *all = calloc((size_t)job->npes, sizeof *all);
     if (!all)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
-    weft_status status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
+    *wishes = (struct path_wishes){.wanted = paths_to_join(job), .chosen = (int32_t)chosen};
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        wishes->atomics[kind] = find_exclusive_atomics(job, (weft_kind)kind);
+    weft_status status = job->boot->ops->allgather(job->boot, wishes, all, sizeof *wishes);
     for (int pe = 0; pe < job->npes && !status; pe++) {
-        *wanted |= all[pe].wanted;
-        *failed |= all[pe].chosen != WEFT_OK;
+        wishes->wanted |= all[pe].wanted;
+        wishes->chosen = wishes->chosen ? wishes->chosen : all[pe].chosen;
+        for (int kind = 0; kind < MEMORY_KINDS; kind++)
+            if (wishes->atomics[kind] == PATH_NONE)
+                wishes->atomics[kind] = all[pe].atomics[kind];
     }
     free(all);
     return status;
@@ -174,13 +195,18 @@ static weft_status gather_wanted(struct weft_job *job, weft_status chosen, uint3
 
 weft_status job_join_paths(struct weft_job *job, weft_status chosen)
 {
-    uint32_t wanted = 0;
-    bool failed = false, threads = false;
-    weft_status status = gather_wanted(job, chosen, &wanted, &failed);
-    if (!status && failed)
+    struct path_wishes wishes;
+    bool threads = false;
+    weft_status status = gather_wishes(job, chosen, &wishes);
+    if (!status && wishes.chosen)
         return boot_agree(job->boot, chosen);
+    for (int kind = 0; kind < MEMORY_KINDS && !status; kind++)
+        if (wishes.atomics[kind] != (int32_t)job->paths.atomics[kind]) {
+            job->paths.atomics[kind] = (enum path_id)wishes.atomics[kind];
+            job_show_atomics(job, (weft_kind)kind);
+        }
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (wanted & 1u << path) {
+        if (wishes.wanted & 1u << path) {
             status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
             status = boot_agree(job->boot, status);
             threads |= path_ops_of((enum path_id)path)->thread;
@@ -247,6 +273,8 @@ void job_init_paths(struct weft_job *job)
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
     job->paths.report_found = report_found;
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        job->paths.atomics[kind] = PATH_NONE;
 }
 
 /* ----------------------------------------------------------------------- replacing failed paths */
@@ -263,15 +291,29 @@ static weft_status refill_contexts(struct weft_job *job)
     return status;
 }
 
-/* Excludes the current path from here to `pe`. */
-static void drop_path(struct weft_job *job, weft_kind kind, int pe, const char *evidence)
+/* Excludes a path from here to `pe`. */
+static void drop_path(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
+                      const char *evidence)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
-    choice->failed |= 1u << choice->path;
+    choice->failed |= 1u << path;
     choice->proven = false;
-    if (kind == WEFT_GPU && job->gpu->slot_of[pe] >= 0)
+    if (kind == WEFT_GPU && path == choice->path && job->gpu->slot_of[pe] >= 0)
         gpu_relay_add_fallback(job->gpu, job->gpu->slot_of[pe]);
-    job_show_failed(job, kind, pe, choice->path, evidence);
+    job_show_failed(job, kind, pe, path, evidence);
+}
+
+/* Excludes a path from here to every PE. seen[pe]: the evidence where the path is in use and must
+ * be replaced, else "". */
+static void drop_everywhere(struct weft_job *job, weft_kind kind, enum path_id path,
+                            const char *evidence, const char **seen)
+{
+    for (int pe = 0; pe < job->npes; pe++) {
+        bool used = job->paths.choices[kind][pe].path == path;
+        seen[pe] = used ? evidence : "";
+        if (!used)
+            drop_path(job, kind, pe, path, evidence);
+    }
 }
 
 /* Chooses the next path and records the failure of the previous one. */
@@ -333,7 +375,7 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
         if (!seen[pe][0])
             continue;
         failed[pe] = choices[pe].path;
-        drop_path(job, kind, pe, seen[pe]);
+        drop_path(job, kind, pe, failed[pe], seen[pe]);
         stranded |= choose(job, kind, pe) != WEFT_OK;
     }
     if (!status)
@@ -345,6 +387,20 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
     }
     free(failed);
     return status ? status : boot_agree(job->boot, first);
+}
+
+weft_status job_drop_path(struct weft_job *job, weft_kind kind, enum path_id path,
+                          const char *evidence)
+{
+    const char **seen = calloc((size_t)job->npes, sizeof *seen);
+    weft_status status = seen ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(job->boot, status);
+    if (!status) {
+        drop_everywhere(job, kind, path, evidence, seen);
+        status = replace_paths(job, kind, seen);
+    }
+    free(seen);
+    return status ? status : job_join_paths(job, WEFT_OK);
 }
 
 /* Exchanges the errors of all pairs, npes * npes messages: failures are rare. */
@@ -360,6 +416,14 @@ static weft_status replace_failed_paths(struct weft_job *job, weft_kind kind,
         status = job->boot->ops->allgather(job->boot, mine, all, n * sizeof *all);
     for (size_t pe = 0; pe < n && !status; pe++)
         seen[pe] = mine[pe][0] ? mine[pe] : all[pe * n + (size_t)job->pe];
+    /* Where all atomics take one path, it is not known which of a pair's two paths is wrong, and
+     * without that path at one pair it is of no use to the others: it goes first. If it was not
+     * the cause, the next round fails too. */
+    size_t first = 0;
+    while (first < n * n && !status && !all[first][0])
+        first++;
+    if (!status && first < n * n && job->paths.atomics[kind] != PATH_NONE)
+        drop_everywhere(job, kind, job->paths.atomics[kind], all[first], seen);
     if (!status)
         status = replace_paths(job, kind, seen);
     free(all);
@@ -409,6 +473,13 @@ static struct remote line_at(struct weft_job *job, weft_kind kind, int pe)
                            lines_offset(job, kind) + (size_t)job->pe * sizeof(struct prove_line)};
 }
 
+static void send_line(struct weft_job *job, weft_kind kind, int pe, uint64_t test_number,
+                      char evidence[PROVE_EVIDENCE_BYTES])
+{
+    struct remote line = line_at(job, kind, pe);
+    prove_send(line, ctx_atomic_peer(job->system_ctx, line.peer), test_number, evidence);
+}
+
 /* Reads what the other PEs have written into this PE's lines. */
 static weft_status read_lines(struct weft_job *job, weft_kind kind, struct prove_line *lines)
 {
@@ -432,7 +503,7 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
     for (int i = 1; i <= job->npes; i++) {
         int pe = (job->pe + i) % job->npes;
         if (choices[pe].path != PATH_NONE)
-            prove_send(line_at(job, kind, pe), test_number, evidence[pe]);
+            send_line(job, kind, pe, test_number, evidence[pe]);
     }
     weft_status status = job->boot->ops->barrier(job->boot);
     if (!status)

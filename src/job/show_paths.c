@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_MORE_BYTES = PATH_FOUND_BYTES + 240 };
+enum { SHOWN_MORE_BYTES = PATH_FOUND_BYTES + 400 };
 
 _Static_assert((int)BOX_KINDS == (int)MEMORY_KINDS,
                "the box has an entry for every kind of memory");
@@ -30,11 +30,16 @@ static void format_details(struct weft_job *job, weft_kind kind, int pe,
                            char text[SHOWN_MORE_BYTES])
 {
     const struct path_choice *choice = &job->paths.choices[kind][pe];
-    char stripes[200] = "";
+    enum path_id atomics = job->paths.atomics[kind];
+    char stripes[200] = "", other[120] = "";
     if (kind == WEFT_GPU && job->gpu)
         gpu_stripes_text(job->gpu, job->gpu->slot_of[pe], stripes, sizeof stripes);
-    snprintf(text, SHOWN_MORE_BYTES, "%s%s%s%s", choice->found[0] ? "; " : "", choice->found,
-             stripes[0] ? "; large copies: " : "", stripes);
+    if (atomics != PATH_NONE && atomics != choice->path)
+        snprintf(other, sizeof other,
+                 "; atomics over path %s, because its atomics are atomic only with each other",
+                 path_name(atomics));
+    snprintf(text, SHOWN_MORE_BYTES, "%s%s%s%s%s", choice->found[0] ? "; " : "", choice->found,
+             stripes[0] ? "; large copies: " : "", stripes, other);
 }
 
 /* Publishes the reason of the chosen path with all findings. */
@@ -55,6 +60,14 @@ void job_show_stripes(void *of, int pe)
     struct weft_job *job = of;
     pthread_mutex_lock(&job->choosing.show_lock);
     show_taken(job, WEFT_GPU, pe);
+    pthread_mutex_unlock(&job->choosing.show_lock);
+}
+
+void job_show_atomics(struct weft_job *job, weft_kind kind)
+{
+    pthread_mutex_lock(&job->choosing.show_lock);
+    for (int pe = 0; job->paths.choices[kind] && pe < job->npes; pe++)
+        show_taken(job, kind, pe);
     pthread_mutex_unlock(&job->choosing.show_lock);
 }
 

@@ -50,6 +50,15 @@ static inline char *access_mapped(const struct weft_ctx *ctx, const void *symmet
     return NULL;
 }
 
+/* As access_direct(), for the CPU's atomics. */
+static inline char *access_atomic(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,
+                                  int pe, struct peer **peer, size_t *offset)
+{
+    if (unlikely(!ctx || !access_is_pe(ctx, pe, ctx->quick_atomics)))
+        return NULL;
+    return access_mapped(ctx, symmetric, bytes, pe, peer, offset);
+}
+
 /* As access_direct(), also for jobs with a GPU. The local side may be device memory: the caller
  * checks that. */
 static inline char *access_guarded(const struct weft_ctx *ctx, const void *symmetric, size_t bytes,

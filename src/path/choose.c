@@ -34,12 +34,12 @@ static bool is_restricted(const struct path_facts *facts, const struct path_orde
 
 /* The k-th path to try; PATH_NONE after the last. The order is that of WEFT_PATH, or that of the
  * list. A PE reaches its own memory by plain copies whatever WEFT_PATH names for other PEs, unless
- * that is excluded or the first named path must reach this PE's own memory too. */
+ * that is excluded. */
 static enum path_id find_candidate(const struct path_facts *facts, const struct path_order *order,
                                    int k)
 {
     bool forced = is_restricted(facts, order);
-    bool own_first = facts->same_pe && forced && !(facts->reaches_own >> order->order[0] & 1);
+    bool own_first = facts->same_pe && forced;
     if (own_first && k == 0)
         return PATH_SELF;
     k -= own_first;

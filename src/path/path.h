@@ -70,9 +70,12 @@ struct path_world {
     struct path_found
         *found[PATH_COUNT]; /* result of that path's probe(); NULL: it was not called */
     struct path_common *common[PATH_COUNT]; /* result of that path's join() */
-    size_t sizes[SEG_COUNT];                /* bytes of each PE's part of the host segments */
-    uint64_t wait_limit_ns;                 /* limit of any wait; 0: none */
-    int cpus; /* number of CPUs that the PEs of this node may run on */
+    /* The path of all atomics on memory of that kind, the same at every PE; PATH_NONE: they take
+     * the path of the pair. */
+    enum path_id atomics[MEMORY_KINDS];
+    size_t sizes[SEG_COUNT]; /* bytes of each PE's part of the host segments */
+    uint64_t wait_limit_ns;  /* limit of any wait; 0: none */
+    int cpus;                /* number of CPUs that the PEs of this node may run on */
     _Atomic bool
         alone; /* no other thread wanted the CPU of a waiting thread when it last yielded */
 
@@ -121,7 +124,7 @@ struct peer {
     const struct path_ops *ops;
     struct path_state *state;
     int32_t pe;    /* number of the PE in the job */
-    uint16_t path; /* enum path_id */
+    uint16_t path; /* enum path_id; of a peer for atomics, the path of the data */
     uint16_t kind; /* weft_kind of the memory that this path reaches */
     const struct path_world *world;
 };
@@ -142,9 +145,10 @@ struct path_strides {
 struct path_found {
     char lacks[PATH_LACKS_BYTES],
         has[240]; /* lacks: what is missing, "" if nothing; has: what there is */
-    /* The path must also reach this PE's own memory: atomics of peers over this path are atomic
-     * only with operations that use the same path. */
-    bool reaches_own;
+    /* Atomics over this path on memory of that kind are atomic only with each other. Where a pair
+     * of the job uses it for that kind, all atomics do, also of PEs whose data take another path,
+     * and of a PE on its own memory. Such a path reaches every PE or none. The same at every PE. */
+    bool exclusive_atomics[MEMORY_KINDS];
     void *probe_result; /* result for join(), which takes ownership; otherwise `drop` frees it */
     void (*drop)(void *keeps);
 };
@@ -290,7 +294,6 @@ struct path_facts {
     uint32_t failed;          /* bit per path whose path test failed */
     /* Of paths with probe(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
-    uint32_t reaches_own; /* bit per path that must also reach this PE's own memory */
 };
 
 struct path_choice {

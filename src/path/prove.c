@@ -39,28 +39,29 @@ static struct remote remote_field(struct remote line, size_t offset)
     return line;
 }
 
-static weft_status run_operations(struct remote to, int me, int pe, uint64_t round,
+static weft_status run_operations(struct remote to, struct peer *atomics, uint64_t round,
                                   uint64_t *before, uint64_t *back)
 {
     const struct path_ops *ops = to.peer->ops;
     struct path_state *state = to.peer->state;
+    struct remote counter = {atomics, to.segment, to.offset + offsetof(struct prove_line, counter)};
+    int me = to.peer->world->pe, pe = to.peer->pe;
     uint64_t data[DATA_WORDS];
     for (int i = 0; i < DATA_WORDS; i++)
         data[i] = make_pattern(me, pe, round, i);
     weft_status status =
         ops->put(remote_field(to, offsetof(struct prove_line, data)), data, sizeof data, false);
     if (!status)
-        status = ops->atomic(remote_field(to, offsetof(struct prove_line, counter)), WEFT_AMO_SET,
-                             sizeof *before, make_start_value(me, pe, round), 0, NULL, false);
+        status = atomics->ops->atomic(counter, WEFT_AMO_SET, sizeof *before,
+                                      make_start_value(me, pe, round), 0, NULL, false);
     if (!status)
         status = ops->fence(state);
     if (!status)
         status =
             ops->store(remote_field(to, offsetof(struct prove_line, flag)), &round, sizeof round);
     if (!status)
-        status =
-            ops->atomic(remote_field(to, offsetof(struct prove_line, counter)), WEFT_AMO_FETCH_ADD,
-                        sizeof *before, make_addend(me, pe, round), 0, before, false);
+        status = atomics->ops->atomic(counter, WEFT_AMO_FETCH_ADD, sizeof *before,
+                                      make_addend(me, pe, round), 0, before, false);
     if (!status)
         status = ops->quiet(state);
     if (!status)
@@ -69,12 +70,13 @@ static weft_status run_operations(struct remote to, int me, int pe, uint64_t rou
     return status;
 }
 
-void prove_send(struct remote to, uint64_t round, char evidence[PROVE_EVIDENCE_BYTES])
+void prove_send(struct remote to, struct peer *atomics, uint64_t round,
+                char evidence[PROVE_EVIDENCE_BYTES])
 {
     int me = to.peer->world->pe, pe = to.peer->pe;
     uint64_t before = 0, back[DATA_WORDS] = {0};
     evidence[0] = '\0';
-    weft_status status = run_operations(to, me, pe, round, &before, back);
+    weft_status status = run_operations(to, atomics, round, &before, back);
     if (status) {
         base_shorten(evidence, PROVE_EVIDENCE_BYTES, base_last_error());
         return;

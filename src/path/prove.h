@@ -17,8 +17,10 @@ struct prove_line {
 enum { PROVE_EVIDENCE_BYTES = 320 };
 
 /* Runs path test `round` (1, 2 ...) from this PE to `to`, its line in the peer's system segment.
- * `evidence` says what is wrong at this end; "" if nothing. */
-void prove_send(struct remote to, uint64_t round, char evidence[PROVE_EVIDENCE_BYTES]);
+ * atomics: the same peer, with the path of its atomics. `evidence` says what is wrong at this end;
+ * "" if nothing. */
+void prove_send(struct remote to, struct peer *atomics, uint64_t round,
+                char evidence[PROVE_EVIDENCE_BYTES]);
 
 /* Compares what PE `from` wrote into its line here, after a barrier of both PEs. */
 void prove_receive(const struct prove_line *line, int from, int me, uint64_t round,

@@ -29,7 +29,7 @@ static const struct variable {
     {"SOFT_HCA_LOG", "none errors all", LOG_ERRORS, 0, 0, offsetof(struct config, log)},
     {"SOFT_HCA_SEED", NULL, 1, 0, 0xffffffffu, offsetof(struct config, seed)},
     {"SOFT_HCA_IDLE_US", NULL, 1000, 1, 1000000, offsetof(struct config, idle_us)},
-    {"SOFT_HCA_WEAK_ATOMICS", NULL, 0, 0, 1, offsetof(struct config, weak_atomics)},
+    {"SOFT_HCA_ATOMICS", "hca weak global", ATOMICS_HCA, 0, 0, offsetof(struct config, atomics)},
     {"SOFT_HCA_APART", NULL, 0, 0, 1, offsetof(struct config, apart)},
     {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
     {"SOFT_HCA_GPU", "any dmabuf peermem none", GPU_ANY, 0, 0, offsetof(struct config, gpu)},

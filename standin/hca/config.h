@@ -16,6 +16,7 @@ enum config_mode { MODE_STRICT, MODE_ADVERSARIAL, MODE_LENIENT };
 enum config_link { LINK_IB, LINK_ROCE };
 enum config_gpu { GPU_ANY, GPU_DMABUF, GPU_PEERMEM, GPU_NONE };
 enum config_engine { ENGINE_CPU, ENGINE_GPU, ENGINE_OTHER };
+enum config_atomics { ATOMICS_HCA, ATOMICS_WEAK, ATOMICS_GLOBAL };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
 
 struct config {
@@ -25,8 +26,8 @@ struct config {
     unsigned log;     /* enum config_log */
     unsigned seed;    /* seed of the adversarial mode */
     unsigned idle_us; /* longest sleep of an idle engine, in us */
-    unsigned weak_atomics;
-    unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
+    unsigned atomics; /* enum config_atomics: with what they are atomic, and what is told of it */
+    unsigned apart;   /* treat memory that peers may access like GPU memory: see adversary.c */
     unsigned
         fail_at; /* the request with this number, counted from 1 in the process, fails; 0: none */
     unsigned ring_kib;   /* kiB of each ring between two processes */

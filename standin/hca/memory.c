@@ -96,7 +96,7 @@ static void yield_between(struct device *d)
 static uint64_t atomic_8(struct device *d, uint64_t *at, const struct wqe_atomic *a)
 {
     uint64_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (d->config->weak_atomics) {
+    if (d->config->atomics == ATOMICS_WEAK) {
         yield_between(d);
         __atomic_store_n(at, wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;
@@ -110,7 +110,7 @@ static uint64_t atomic_8(struct device *d, uint64_t *at, const struct wqe_atomic
 static uint32_t atomic_4(struct device *d, uint32_t *at, const struct wqe_atomic *a)
 {
     uint32_t old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (d->config->weak_atomics) {
+    if (d->config->atomics == ATOMICS_WEAK) {
         yield_between(d);
         __atomic_store_n(at, (uint32_t)wqe_atomic_apply(a, old), __ATOMIC_RELEASE);
         return old;

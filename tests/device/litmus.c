@@ -30,7 +30,8 @@ struct flags {
     uint64_t seen[2], reported;
 };
 
-/* Block 0 in one round: sends WORDS words of data, far apart, and then the flag. */
+/* Block 0 in one round: sends WORDS words of data, far apart, and then the flag. Half of the data of
+ * message_passing are changed by atomics. */
 WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *mine, char *packets,
                       struct flags *f, uint64_t round, int peer)
 {
@@ -57,7 +58,10 @@ WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *
         weft_block_put(data, mine, 512 * sizeof *mine, peer);
     } else {
         for (unsigned i = rank; i < WORDS; i += n)
-            weft_thread_p64(data + i * APART / 8, round, peer);
+            if (which == MESSAGE_PASSING && i % 2)
+                weft_thread_atomic_add64(data + i * APART / 8, 1, peer);
+            else
+                weft_thread_p64(data + i * APART / 8, round, peer);
     }
     if (which == MESSAGE_PASSING && !removed)
         weft_block_fence();

@@ -22,7 +22,7 @@ for seed in $(seq "$first" "$last"); do
     settings+=" SOFT_HCA_MODE=adversarial SOFT_HCA_SEED=$seed"
     settings+=" WEFT_TEST_GDA_DEPTH=$((seed % 2 ? 128 : 1024)) WEFT_GDA_QUEUES=$((1 + seed / 2 % 3))"
     adapters=$((1 + seed / 3 % 2))
-    settings+=" SOFT_HCA_DEVICES=$adapters WEFT_RAILS=$adapters SOFT_HCA_WEAK_ATOMICS=1"
+    settings+=" SOFT_HCA_DEVICES=$adapters WEFT_RAILS=$adapters SOFT_HCA_ATOMICS=weak"
     [ $((seed % 4)) != 3 ] || settings+=' SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=lo SOFT_HCA_ICRC=check'
     for program in $programs; do
         [[ $program =~ $pattern ]] && [ -x "$bin/$program" ] || continue

@@ -34,7 +34,7 @@ static void print_config(void)
     if (!good)
         return;
     dprintf(STDERR_FILENO, "%u %u %u %u %u %u %u %u %u %u %u %u %u %s:", (unsigned)c->mode,
-            (unsigned)c->link, c->devices, (unsigned)c->log, c->seed, c->idle_us, c->weak_atomics,
+            (unsigned)c->link, c->devices, (unsigned)c->log, c->seed, c->idle_us, c->atomics,
             c->apart, c->fail_at, (unsigned)c->gpu, (unsigned)c->engine, c->ring_kib, c->check_icrc,
             c->capture ? c->capture : "-");
     for (unsigned i = 0; i < c->address_count; i++)
@@ -74,7 +74,7 @@ static void each_has_its_value(void **state)
     gives("SOFT_HCA_MODE= SOFT_HCA_DEVICES=",
           "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:"); /* empty counts as unset */
     gives("SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
-          "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_WEAK_ATOMICS=1 "
+          "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_ATOMICS=weak "
           "SOFT_HCA_APART=1 "
           "SOFT_HCA_FAIL_AT=4294967295 SOFT_HCA_GPU=none SOFT_HCA_ENGINE=other "
           "SOFT_HCA_RING_KIB=65536 "
@@ -93,9 +93,8 @@ static void each_has_its_value(void **state)
 static void wrong_ones_are_named(void **state)
 {
     static const char *const numbers[][3] = {
-        {"DEVICES", "1", "8"},       {"SEED", "0", "4294967295"}, {"IDLE_US", "1", "1000000"},
-        {"WEAK_ATOMICS", "0", "1"},  {"APART", "0", "1"},         {"FAIL_AT", "0", "4294967295"},
-        {"RING_KIB", "64", "65536"},
+        {"DEVICES", "1", "8"}, {"SEED", "0", "4294967295"},    {"IDLE_US", "1", "1000000"},
+        {"APART", "0", "1"},   {"FAIL_AT", "0", "4294967295"}, {"RING_KIB", "64", "65536"},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         long least = strtol(numbers[i][1], NULL, 10), most = strtol(numbers[i][2], NULL, 10);
@@ -117,6 +116,7 @@ static void wrong_ones_are_named(void **state)
           "soft HCA: SOFT_HCA_MODE=stric is none of: strict adversarial lenient\n");
     gives("SOFT_HCA_MODE=stricter",
           "soft HCA: SOFT_HCA_MODE=stricter is none of: strict adversarial lenient\n");
+    gives("SOFT_HCA_ATOMICS=1", "soft HCA: SOFT_HCA_ATOMICS=1 is none of: hca weak global\n");
     gives("SOFT_HCA_ICRC=1", "soft HCA: SOFT_HCA_ICRC=1 is none of: ignore check\n");
     gives("SOFT_HCA_MOD=strict",
           "soft HCA: unknown variable SOFT_HCA_MOD; known are SOFT_HCA_MODE SOFT_HCA_LINK ");

@@ -377,11 +377,11 @@ static void atomics(void)
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         p.immediate = cases[i].form;
         p.address = MEMORY + cases[i].at;
-        config.weak_atomics = i % 2;
+        config.atomics = i % 2 ? ATOMICS_WEAK : ATOMICS_HCA;
         arrives(qp, p, cases[i].operands);
         respond("an atomic");
         if (i % 2 == 0) {
-            config.weak_atomics = 1;
+            config.atomics = ATOMICS_WEAK;
             arrives(qp, write_of(1, ONLY, 1, 0), data);
             p.psn = 1;
             arrives(qp, p, cases[i].operands);
@@ -1316,7 +1316,7 @@ static void weak_atomics(void)
         struct wqe_atomic a = {.bytes = i & 1 ? 4 : 8, .operand = 3, .compare_mask = ~0ull};
         uint64_t old = ~0ull;
         config.mode = i & 2 ? MODE_ADVERSARIAL : MODE_STRICT;
-        config.weak_atomics = i >> 2 & 1;
+        config.atomics = i >> 2 & 1 ? ATOMICS_WEAK : ATOMICS_GLOBAL;
         far_is_held = i >> 3;
         bool fine = memory_atomic(&device, memory + MEMORY_BYTES / 2 + 64 + 8 * i, &a, &old);
         say("  %d %llx random %llx yields %u\n", fine, (unsigned long long)old,

@@ -13,8 +13,10 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-void __real_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
-void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES]);
+void __real_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES]);
+void __wrap_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES]);
 weft_status __real_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
                                          char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again);
 weft_status __wrap_job_drop_failed_paths(struct weft_job *job, weft_kind kind,
@@ -34,9 +36,10 @@ static void lie(int from, int to, int path, char evidence[PROVE_EVIDENCE_BYTES])
 }
 
 /* The path test in weft_init(). */
-void __wrap_prove_send(struct remote to, uint64_t number, char evidence[PROVE_EVIDENCE_BYTES])
+void __wrap_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES])
 {
-    __real_prove_send(to, number, evidence);
+    __real_prove_send(to, atomics, number, evidence);
     lie(to.peer->world->pe, to.peer->pe, to.peer->path, evidence);
 }
 
@@ -91,8 +94,9 @@ static void is_over(weft_job *job, const char *name)
         CHECK(strcmp(info.name, self ? "self" : name) == 0 && info.proven == 1);
         if (self || strcmp(name, "net") != 0)
             continue;
-        CHECK(strstr(info.reason,
-                     "p2p: its path test failed; staged: its path test failed; net: provider "));
+        CHECK(
+            strstr(info.reason, "p2p: its path test failed; staged: its path test failed; gda: "));
+        CHECK(strstr(info.reason, "; net: provider "));
         CHECK(strstr(info.reason, "(staged: made to lie)"));
         void *somewhere = alloc(job, 8);
         CHECK(weft_ptr(job, somewhere, pe) == NULL);

@@ -99,6 +99,7 @@ static inline void ops_begin(void)
                            .layout.system_bytes = OPS_GPU_SYSTEM,
                            .slot_of = ops.slot_of};
     ops.job = (struct weft_job){.boot = &ops.boot,
+                                .paths.atomics = {PATH_NONE, PATH_NONE},
                                 .pe = OPS_PE,
                                 .npes = OPS_PES,
                                 .gpu = &ops.gpu,

@@ -115,7 +115,7 @@ static inline void ops_path_begin(bool gpu, bool far)
     ops.path.fence = given_fence;
     for (int pe = 0; pe < OPS_PES && !far; pe++)
         ops.peers[WEFT_HOST][pe].base[SEG_HEAP] = ops_heaps[pe];
-    ops.ctx.quick_npes = gpu ? 0 : OPS_PES;
+    ops.ctx.quick_npes = ops.ctx.quick_atomics = gpu ? 0 : OPS_PES;
     ops.ctx.gpu = ops.job.gpu = gpu ? &ops.gpu : NULL;
 }
 

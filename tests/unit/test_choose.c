@@ -21,6 +21,8 @@ enum facts {
     FAR_MAPPED,   /* on another kernel, but reported as mapped */
     FAR_GPU,      /* GPU memory on another kernel */
     FAR_ALONE,    /* on another kernel, which no provider reaches */
+    FAR_HCA,      /* on another kernel, and both have an adapter */
+    HCA_FAILED,   /* ... over which the path test failed */
     NET_LACKS,    /* mapped, but a PE lacks libfabric */
     NET_FAILED,   /* on another kernel, and the path test of net failed */
     GPU_MAPPED,   /* GPU memory of another PE of the node */
@@ -38,7 +40,8 @@ static struct path_facts facts_of(enum facts which)
 {
     const uint32_t p2p = 1u << PATH_P2P, weak = 1u << PATH_WEAK;
     struct path_facts f = {.kind = WEFT_HOST, .same_node = true, .mapped = true};
-    f.lacks[PATH_NET] = "not looked for"; /* the default of the rows */
+    /* the default of the rows */
+    f.lacks[PATH_NET] = f.lacks[PATH_GDA] = "not looked for";
     switch (which) {
     case OWN:
         f.same_pe = true;
@@ -59,12 +62,18 @@ static struct path_facts facts_of(enum facts which)
     case FAR_GPU:
     case FAR_ALONE:
     case NET_FAILED:
+    case FAR_HCA:
+    case HCA_FAILED:
         f.mapped = false;
         f.same_node = false;
         f.kind = which == FAR_GPU ? WEFT_GPU : WEFT_HOST;
         f.has[PATH_NET] = "provider tcp on eth0";
         f.lacks[PATH_NET] = which == FAR_ALONE ? "PE 2: libfabric is not here" : NULL;
         f.failed = which == NET_FAILED ? 1u << PATH_NET : 0;
+        if (which == FAR_HCA || which == HCA_FAILED)
+            f.lacks[PATH_GDA] = NULL, f.has[PATH_GDA] = "requests to mlx5_0";
+        if (which == HCA_FAILED)
+            f.failed = 1u << PATH_GDA;
         break;
     case NET_LACKS:
         f.lacks[PATH_NET] = "PE 2: libfabric is not here";
@@ -122,6 +131,13 @@ static const struct row {
     {FAR, "", PATH_NET, "p2p: the PEs run on different kernels; "},
     {FAR, "", PATH_NET, "net: provider tcp on eth0"},
     {FAR_GPU, "", PATH_NET, "net: provider tcp on eth0"},
+    {FAR_HCA, "", PATH_GDA, "different kernels; gda: requests to mlx5_0"},
+    {FAR_HCA, "^gda", PATH_NET, "gda: excluded by WEFT_PATH; net: provider tcp on eth0"},
+    {FAR_HCA, "net,gda", PATH_NET, "net: provider tcp on eth0"},
+    {FAR_HCA, "p2p,gda", PATH_GDA, "p2p: the PEs run on different kernels; gda: requests"},
+    {HCA_FAILED, "", PATH_NET, "gda: its path test failed; net: provider tcp on eth0"},
+    {HCA_FAILED, "gda", NONE, "gda: its path test failed"},
+    {OWN, "gda", PATH_SELF, "self: the same PE"},
     {FAR_ALONE, "", NONE, "net: PE 2: libfabric is not here"},
     {NET_FAILED, "", NONE, "net: its path test failed"},
     {FAR_MAPPED, "", NONE, "p2p: the PEs run on different kernels"},
@@ -258,6 +274,10 @@ static void why_of_each_path(void **state)
         {NOT_MAPPED, "", PATH_P2P, "the peer's memory is not mapped here"},
         {FAR, "", PATH_P2P, "the PEs run on different kernels"},
         {FAR, "", PATH_NET, "provider tcp on eth0"},
+        {FAR, "", PATH_GDA, "not looked for"},
+        {FAR_HCA, "", PATH_GDA, "requests to mlx5_0"},
+        {FAR_HCA, "", PATH_NET, "another path has priority"},
+        {OWN, "", PATH_GDA, "the same PE"},
         {MAPPED, "", PATH_NET, "not looked for"},
         {NET_LACKS, "", PATH_NET, "PE 2: libfabric is not here"},
         {OWN, "", PATH_NET, "the same PE"},

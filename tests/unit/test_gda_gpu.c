@@ -462,6 +462,15 @@ weft_status __wrap_gda_open_gpu_queues(struct gda *of, char *lacks, size_t bytes
     return WEFT_OK;
 }
 
+void __real_gda_close_gpu_queues(struct gda *of);
+void __wrap_gda_close_gpu_queues(struct gda *of);
+void __wrap_gda_close_gpu_queues(struct gda *of)
+{
+    if (of->gpu_queues == &fake_far)
+        of->gpu_queues = NULL;
+    __real_gda_close_gpu_queues(of);
+}
+
 static bool device_code;
 weft_status __real_gda_open_cuda(struct gda *of, char *lacks, size_t bytes);
 weft_status __wrap_gda_open_cuda(struct gda *of, char *lacks, size_t bytes);
@@ -562,8 +571,7 @@ static int setup(void **state)
 static void end(void)
 {
     gda_close_cuda(&gda);
-    if (gda.gpu_queues != &fake_far)
-        gda_close_gpu_queues(&gda);
+    gda_close_gpu_queues(&gda);
     gda_free_gpu(&gda);
     gda_free_gpu(&gda);
     assert_null(gda.gpu);
@@ -724,6 +732,8 @@ static void every_registration_fails(void **state)
         fails_at = i;
         assert_int_equal(begin(), WEFT_ERR_NO_PATH);
         assert_int_equal(calls, (i - 1) / (2 * ADAPTERS) * 2 * ADAPTERS + (i - 1) % 4 + 1);
+        assert_null(gda.gpu); /* GPU memory takes another path */
+        assert_int_equal(live_regions | live_memory, 0);
         end();
     }
 }
@@ -904,11 +914,14 @@ static void no_queues_in_gpu_memory(void **state)
         refuses_umem = !rows[i].umem;
         doorbells_of_device = rows[i].place;
         their_row[0] = rows[i].there;
-        assert_int_equal(begin(), wanted ? WEFT_ERR_NO_PATH : WEFT_OK);
+        assert_int_equal(begin(), wanted ? WEFT_ERR_CONFIG : WEFT_OK);
         assert_null(gda.gpu_queues);
         assert_int_equal(connected_count, 0);
-        assert_string_equal(gda.gpu->why_host, rows[i].lacks);
-        assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys);
+        assert_int_equal(gda.gpu == NULL, wanted);
+        if (!wanted) {
+            assert_string_equal(gda.gpu->why_host, rows[i].lacks);
+            assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys);
+        }
         snprintf(why, sizeof why, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
                  rows[i].lacks);
         if (wanted)
@@ -1183,11 +1196,11 @@ static void without_device_code(void **state)
         {"WEFT_GDA_DOORBELL", "auto", 2, 0, COUNT, WEFT_OK, "the GPU sees nothing"},
         {"WEFT_GDA_DOORBELL", "auto", 0, 8, COUNT, WEFT_OK,
          "GPU 3 maps host memory at different addresses than the host"},
-        {"WEFT_GDA_DOORBELL", "gpu", 0, 8, COUNT, WEFT_ERR_UNSUPPORTED,
+        {"WEFT_GDA_DOORBELL", "gpu", 0, 8, COUNT, WEFT_ERR_CONFIG,
          "GPU 3 maps host memory at different addresses than the host"},
         {"WEFT_GDA_DOORBELL", "cpu", 3, 0, COUNT, WEFT_OK, "no thread"},
         {"WEFT_GDA_DOORBELL", "auto", 3, 0, 1, WEFT_OK, "no thread"},
-        {"WEFT_GDA_DOORBELL", "gpu", 0, 0, 1, WEFT_ERR_NO_PATH,
+        {"WEFT_GDA_DOORBELL", "gpu", 0, 0, 1, WEFT_ERR_CONFIG,
          "path gda: the GPU may not write the doorbells of mlx5_1 (register 1 is refused), and "
          "WEFT_GDA_DOORBELL is gpu"},
     };
@@ -1202,11 +1215,14 @@ static void without_device_code(void **state)
         moved = rows[i].moved;
         refused_from = rows[i].refused_from;
         assert_int_equal(begin(), rows[i].status);
-        assert_string_equal(gda.gpu->why_proxy, rows[i].lacks);
-        if (rows[i].status)
-            assert_string_equal(base_last_error(), rows[i].lacks);
         assert_null(gda.cuda);
         assert_int_equal(bells, 0);
+        if (rows[i].status) {
+            assert_string_equal(base_last_error(), rows[i].lacks);
+            end();
+            continue;
+        }
+        assert_string_equal(gda.gpu->why_proxy, rows[i].lacks);
         gda_describe_cuda(&gda, text, sizeof text);
         snprintf(wanted, sizeof wanted, "device code goes through the proxy: %.120s",
                  rows[i].lacks);

@@ -164,10 +164,10 @@ void __wrap_net_locate_pe(const char *root, int local_pe, const char *wanted, co
 /* -------------------------------------------------------------------------------- the other PEs */
 
 static int agreements, disagrees_at, gathers, gather_fails_at;
-static bool alike;                        /* the other PEs send the same candidates as this PE */
-static struct gda_candidates theirs[PES]; /* otherwise they send these */
-static uint32_t their_counts[PES];        /* number of adapters that each PE uses */
-static struct gda_candidates candidates;  /* candidates that this PE sends */
+static bool alike;                         /* the other PEs send the same candidates as this PE */
+static struct gda_candidates theirs[PES];  /* otherwise they send these */
+static struct gda_offer their_offers[PES]; /* what each PE can use */
+static struct gda_candidates candidates;   /* candidates that this PE sends */
 
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
@@ -186,13 +186,13 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
     for (int pe = 0; pe < PES; pe++) {
         const void *from = bytes == sizeof candidates
                                ? (alike || pe == ME ? mine : (const void *)&theirs[pe])
-                               : (pe == ME ? mine : (const void *)&their_counts[pe]);
+                               : (pe == ME ? mine : (const void *)&their_offers[pe]);
         memcpy((char *)all + (size_t)pe * bytes, from, bytes);
     }
     if (bytes == sizeof candidates)
         memcpy(&candidates, mine, bytes);
     else
-        assert_int_equal(bytes, sizeof their_counts[0]);
+        assert_int_equal(bytes, sizeof their_offers[0]);
     return WEFT_OK;
 }
 
@@ -249,7 +249,8 @@ static int setup(void **state)
     config_reset();
     memset(devices, 0, sizeof devices);
     memset(theirs, 0, sizeof theirs);
-    memset(their_counts, 0, sizeof their_counts);
+    for (int pe = 0; pe < PES; pe++)
+        their_offers[pe] = (struct gda_offer){GDA_ADAPTERS_MOST, 1};
     memcpy(node_of, (int[]){1, 0, 1}, sizeof node_of);
     device_count = disagrees_at = gather_fails_at = libraries = 0;
     alike = no_list = no_library = false;
@@ -524,7 +525,7 @@ static void long_names(void **state)
         snprintf(names[i], sizeof names[i], "%d_is_a_name_of_many_letters_xx", i);
         add(names[i], NET_DISTANCE_PIX);
     }
-    their_counts[0] = 7;
+    their_offers[0].adapters = 7;
     assert_int_equal(find(), WEFT_OK);
     assert_non_null(strstr(has, "requests to 0_is_a_name_of_many_letters_xx, 1_is"));
     assert_non_null(
@@ -592,7 +593,7 @@ static void shared_with_other_pes(void **state)
     expect_taken("c d"); /* second PE of its node */
     node_of[0] = 1;
     devices[0].ethernet = devices[1].ethernet = devices[2].ethernet = devices[3].ethernet = true;
-    their_counts[0] = their_counts[2] = 4;
+    their_offers[0].adapters = their_offers[2].adapters = 4;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has,
                         "requests to a, b, c and d, port 1 (RoCE); WEFT_GDA_QUEUES 2 raised to 4");
@@ -600,15 +601,18 @@ static void shared_with_other_pes(void **state)
     assert_int_equal(gda_queues_each(1), 2);
     expect_taken("a b c d");
     setenv("WEFT_GDA_QUEUES", "4", 1);
-    their_counts[2] = 3;
+    their_offers[2].adapters = 3;
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has, "requests to a, b and c, port 1 (RoCE); limited by PE 2");
     expect_taken("a b c");
-    their_counts[0] = 1; /* an even smaller number; a PE without adapters does not count */
-    their_counts[2] = 0;
+    their_offers[0].adapters = 1; /* an even smaller number */
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has, "requests to a, port 1 (RoCE); limited by PE 0");
     expect_taken("a");
+    their_offers[2].adapters = 0; /* none: no PE uses the path */
+    assert_int_equal(find(), WEFT_OK);
+    assert_string_equal(lacks, "PE 2 has no adapter, and this path serves all PEs or none");
+    expect_taken("");
 }
 
 static void what_others_tell(void **state)
@@ -631,17 +635,17 @@ static void what_others_tell(void **state)
     assert_non_null(strstr(base_last_error(), "PE 2 sent an invalid"));
     expect_taken("");
     theirs[2].count = 0;
-    their_counts[2] = 9;
+    their_offers[2].adapters = 9;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
                         "path gda: PE 2 sent an invalid exchange record: too many adapters");
     expect_taken("");
-    their_counts[0] = 9;
+    their_offers[0].adapters = 9;
     assert_int_equal(find(), WEFT_ERR_MISMATCH);
     assert_non_null(strstr(base_last_error(), "PE 0 sent an invalid"));
     expect_taken("");
-    their_counts[0] = 0;
-    their_counts[2] = 8;
+    their_offers[0].adapters = 8;
+    their_offers[2].adapters = 8;
     assert_int_equal(find(), WEFT_OK);
     assert_int_equal(agreements, 3);
     assert_int_equal(gathers, 2);
@@ -661,33 +665,21 @@ static void what_others_tell(void **state)
     }
 }
 
-/* Adapters whose atomics are not atomic with those of CPUs are used only if path gda is the only
- * path. */
+/* Atomics are atomic with those of CPUs only if they are so at all adapters of all PEs. */
 static void weak_atomics(void **state)
 {
     (void)state;
     add("a", NET_DISTANCE_PIX);
     add("b", NET_DISTANCE_PIX);
-    devices[1].weak = true;
-    assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(lacks, "atomics of a are not atomic with those of CPUs: use path gda "
-                               "alone (WEFT_PATH=gda)");
-    expect_taken("");
-    setenv("WEFT_PATH", "gda", 1);
-    assert_int_equal(find(), WEFT_OK);
-    assert_string_equal(lacks, "");
-    assert_false(gda_atomics_with_cpu(found));
-    expect_taken("a b");
-    devices[1].weak = false;
-    devices[0].weak = true;
-    assert_int_equal(find(), WEFT_OK);
-    assert_false(gda_atomics_with_cpu(found));
-    expect_taken("a b");
-    unsetenv("WEFT_PATH");
-    devices[0].weak = false;
-    assert_int_equal(find(), WEFT_OK);
-    assert_true(gda_atomics_with_cpu(found));
-    expect_taken("a b");
+    for (int weak = 0; weak < 4; weak++) {
+        devices[0].weak = weak == 1;
+        devices[1].weak = weak == 2;
+        their_offers[2].atomics_with_cpu = weak != 3;
+        assert_int_equal(find(), WEFT_OK);
+        assert_string_equal(lacks, "");
+        assert_int_equal(found->atomics_with_cpu, weak == 0);
+        expect_taken("a b");
+    }
 }
 
 int main(void)

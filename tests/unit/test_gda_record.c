@@ -163,8 +163,9 @@ static void candidates(void **state)
     assert_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.requested = 2}; /* no adapters */
     assert_null(gda_candidates_fault(&c));
-    assert_null(gda_count_fault(GDA_ADAPTERS_MOST));
-    assert_non_null(gda_count_fault(GDA_ADAPTERS_MOST + 1));
+    assert_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST, 1}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST + 1, 1}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 2}));
 }
 
 /* The first PSN that one end sends is the one that the other end expects. Both depend on the

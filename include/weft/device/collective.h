@@ -147,7 +147,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_check_members(int operation, int team, int rec
         int pe = weft_dev_member_pe(&m, i);
         uint64_t part = weft_dev_part(WEFT_DEV_AREAS, pe);
         const struct weft_dev_peer *peer = &weft_dev_state.peers[pe];
-        if ((part && peer->atomics) || peer->carrier)
+        if (part || peer->carrier)
             continue;
         if (record) {
             weft_dev_record(WEFT_DEV_RECORD_REFUSED, operation, WEFT_ERR_NO_PATH, pe, team, NULL, 0,

@@ -660,35 +660,42 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
                             (const char *)wire, 16);
 }
 
-/* ---------------------------------------------------------------------------------- own memory
+/* ------------------------------------------------------------------------ PEs with an address
  *
- * Where the NIC's atomics are not atomic with the device's own, atomics on this PE's own segments
- * also go through the NIC, on a queue that leads back to this PE. Only this PE reaches its memory
- * outside the segments. */
+ * Where the NIC's atomics are not atomic with the device's own, all atomics on segments go through
+ * the NIC, also at PEs that have a direct address, and at this PE on a queue that leads back to it.
+ * Only this PE reaches its memory outside the segments. */
 
-WEFT_DEVICE void weft_dev_gda_own_signal(const struct weft_dev_request *r, const void *signal)
+WEFT_DEVICE int weft_dev_gda_is_direct(int pe)
+{
+    return weft_dev_state.peers[pe].part[WEFT_DEV_AREAS] != 0;
+}
+
+WEFT_DEVICE void weft_dev_gda_near_signal(const struct weft_dev_request *r, const void *signal)
 {
     uint64_t offset;
     int segment, add = r->what == WEFT_SIGNAL_ADD;
-    if (add && weft_dev_find(signal, 8, &segment, &offset) == WEFT_OK)
-        weft_dev_gda_signal_word(r, signal, 1);
+    char *at = weft_dev_direct_word(signal, r->pe);
+    if (!at || (add && weft_dev_find(signal, 8, &segment, &offset) == WEFT_OK))
+        weft_dev_gda_signal_word(r, signal, add);
     else
-        weft_dev_signal_at((char *)(uintptr_t)signal, r->value, (weft_signal_op)r->what);
+        weft_dev_signal_at(at, r->value, (weft_signal_op)r->what);
 }
 
 /* Returns 1 when it has done the request. This thread moves the data itself; what it stored is
  * visible before the signal. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_own(struct weft_dev_request *r)
+WEFT_DEVICE_NOINLINE int weft_dev_gda_near(struct weft_dev_request *r)
 {
+    char *to = weft_dev_direct(r->symmetric, r->bytes, r->pe);
     if (r->operation == WEFT_DEV_OP_SIGNAL) {
-        weft_dev_gda_own_signal(r, r->symmetric);
+        weft_dev_gda_near_signal(r, r->symmetric);
         return 1;
     }
-    if (r->operation == WEFT_DEV_OP_PUT_SIGNAL) {
+    if (r->operation == WEFT_DEV_OP_PUT_SIGNAL && (to || !r->bytes)) {
         const void *from = r->local ? r->local : &r->compare;
-        weft_dev_move((char *)(uintptr_t)r->symmetric, (const char *)from, r->bytes, 0, 1, 0);
+        weft_dev_move(to, (const char *)from, r->bytes, 0, 1, 0);
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
-        weft_dev_gda_own_signal(r, r->signal);
+        weft_dev_gda_near_signal(r, r->signal);
         return 1;
     }
     return 0;
@@ -715,9 +722,9 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
     }
 }
 
-/* Waits until the data of all requests on the used queues are in memory. A queue that is already
- * known to be complete costs two loads. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r)
+/* Waits until the data of all requests on the used queues are in memory; near: only of requests to
+ * PEs with a direct address. A queue that is already known to be complete costs two loads. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r, int near)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
@@ -734,6 +741,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
             uint64_t given = weft_dev_load_u64(&q->flushing, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             uint64_t head = weft_dev_gda_head(q);
             waits.pe = (int)(number / gda->each);
+            if (near && !weft_dev_gda_is_direct(waits.pe))
+                continue;
             if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, &waits, head))
                 return;
             if (gda->data_keys | gda->dumps)
@@ -743,18 +752,20 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
 }
 
 /* Fence or quiet. Every thread calls it; one of the lanes that call together checks the queues. One
- * queue to a PE keeps the order by itself, except for data in relaxed order. The quiet's fence
- * orders earlier operations before later ones. */
+ * queue to a PE keeps the order by itself, except for data in relaxed order, and except for atomics
+ * at PEs that this device also stores to. The quiet's fence orders earlier operations before later
+ * ones. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    if (!quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys)
+    int ordered = !quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys;
+    if (ordered && weft_dev_state.all_atomics)
         return;
     weft_lane_mask mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);
     if (weft_dev_lane() == weft_dev_lanes_first(mask))
-        weft_dev_gda_complete(&r);
+        weft_dev_gda_complete(&r, ordered);
     weft_dev_sync_warp(mask);
     if (quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
@@ -763,7 +774,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 /* A request that a lane makes without the other lanes of its warp. */
 WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
 {
-    if (r->pe == weft_dev_state.me && weft_dev_gda_own(r))
+    if (weft_dev_gda_is_direct(r->pe) && weft_dev_gda_near(r))
         return;
     switch (r->operation) {
     case WEFT_DEV_OP_GET:

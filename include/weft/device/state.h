@@ -91,7 +91,7 @@ struct weft_dev_peer {
     uint64_t part[WEFT_DEV_PARTS]; /* address of its copy of each segment; 0 = no direct address */
     uint32_t atomics;              /* 1: atomics by the device's own instructions work there */
     uint32_t carrier;              /* enum weft_dev_carrier: for all operations without a direct
-                                      address */
+                                      address, and for atomics where those do not work */
     uint32_t path;                 /* for messages: the host's number of the path */
     uint32_t ring;                 /* index of the proxy ring that takes all requests for this PE */
     uint32_t reserved[4];
@@ -188,8 +188,7 @@ struct weft_dev_team {
     int32_t me;            /* PE number of this PE in the team */
     int32_t start, stride; /* if pes is NULL: member i is PE start + i * stride */
     const int32_t *pes;    /* [n] PE number of each member, or NULL */
-    uint32_t direct;       /* 1: this PE reaches every member by load and store, including
-                              atomics */
+    uint32_t direct;       /* 1: this PE reaches every member by load and store */
     uint32_t all_direct;   /* 1: every member reaches every other so; the same value at all */
     uint32_t reserved[2];
 };

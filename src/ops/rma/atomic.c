@@ -16,6 +16,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
         return status;
     if (amo >= WEFT_AMO_FETCH && !fetched)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: fetched is null", function);
+    at = ctx_atomic(ctx, at);
     access_count(BOX_OP_ATOMIC, at.peer, width, at.offset);
     struct gpu *gpu = ctx->job->gpu;
     if (!fetched || !gpu || gpu_place_of(gpu, fetched) != GPU_PLACE_DEVICE)
@@ -32,7 +33,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     {                                                                                              \
         struct peer *peer;                                                                         \
         size_t offset;                                                                             \
-        type *at = (type *)access_direct(ctx, dst, sizeof(type), pe, &peer, &offset);              \
+        type *at = (type *)access_atomic(ctx, dst, sizeof(type), pe, &peer, &offset);              \
         if (unlikely(!at || (uintptr_t)dst % sizeof(type)))                                        \
             return amo_slow("weft_atomic_" #name #width, ctx, WEFT_AMO_##AMO, sizeof(type), dst,   \
                             value, 0, NULL, pe, false);                                            \
@@ -47,7 +48,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     {                                                                                              \
         struct peer *peer;                                                                         \
         size_t offset;                                                                             \
-        type *at = (type *)access_direct(ctx, dst, sizeof(type), pe, &peer, &offset);              \
+        type *at = (type *)access_atomic(ctx, dst, sizeof(type), pe, &peer, &offset);              \
         if (unlikely(!at || !fetched || (uintptr_t)dst % sizeof(type)))                            \
             return amo_slow("weft_atomic_" #name #width, ctx, WEFT_AMO_##AMO, sizeof(type), dst,   \
                             value, 0, fetched, pe, false);                                         \
@@ -73,7 +74,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     {                                                                                              \
         struct peer *peer;                                                                         \
         size_t offset;                                                                             \
-        type *at = (type *)access_direct(ctx, src, sizeof(type), pe, &peer, &offset);              \
+        type *at = (type *)access_atomic(ctx, src, sizeof(type), pe, &peer, &offset);              \
         if (unlikely(!at || !fetched || (uintptr_t)src % sizeof(type)))                            \
             return amo_slow("weft_atomic_fetch" #width, ctx, WEFT_AMO_FETCH, sizeof(type), src, 0, \
                             0, fetched, pe, false);                                                \
@@ -87,7 +88,7 @@ amo_slow(const char *function, weft_ctx *ctx, weft_amo amo, size_t width, const 
     {                                                                                              \
         struct peer *peer;                                                                         \
         size_t offset;                                                                             \
-        type *at = (type *)access_direct(ctx, dst, sizeof(type), pe, &peer, &offset);              \
+        type *at = (type *)access_atomic(ctx, dst, sizeof(type), pe, &peer, &offset);              \
         if (unlikely(!at || !fetched || (uintptr_t)dst % sizeof(type)))                            \
             return amo_slow("weft_atomic_cswap" #width, ctx, WEFT_AMO_CSWAP, sizeof(type), dst,    \
                             value, expected, fetched, pe, false);                                  \

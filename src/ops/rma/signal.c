@@ -32,16 +32,16 @@ put_signal_slow(const char *function, weft_ctx *ctx, void *dst, const void *src,
     if (!src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", function);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
-    if (to.peer->ops == at.peer->ops)
-        return to.peer->ops->put_signal(to, src, bytes, at, value, op, nbi);
-    /* Data and signal use different paths: complete the data before the signal. */
-    status = to.peer->ops->put(to, src, bytes, nbi);
-    if (!status)
-        status = to.peer->ops->quiet(to.peer->state);
-    if (status)
-        return status;
-    weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
-    return at.peer->ops->atomic(at, amo, sizeof value, value, 0, NULL, nbi);
+    return ctx_put_signal(ctx, to, src, bytes, at, value, op, nbi);
+}
+
+/* Where the CPU changes a signal: its address, which access_direct() would give for a store, and
+ * access_atomic() for an addition. */
+static inline char *find_signal(const weft_ctx *ctx, const uint64_t *signal, weft_signal_op op,
+                                int pe, struct peer **peer, size_t *offset)
+{
+    return op == WEFT_SIGNAL_SET ? access_direct(ctx, signal, sizeof *signal, pe, peer, offset)
+                                 : access_atomic(ctx, signal, sizeof *signal, pe, peer, offset);
 }
 
 static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *dst,
@@ -51,7 +51,7 @@ static inline weft_status put_signal(const char *function, weft_ctx *ctx, void *
     struct peer *peer;
     size_t offset, signal_offset;
     char *to = access_direct(ctx, dst, bytes, pe, &peer, &offset);
-    char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &signal_offset);
+    char *at = find_signal(ctx, signal, op, pe, &peer, &signal_offset);
     if (unlikely(!to || !at || !src || (uintptr_t)signal % sizeof *signal || (unsigned)op > 1))
         return put_signal_slow(function, ctx, dst, src, bytes, signal, value, op, pe, nbi);
     access_count(BOX_OP_SIGNAL, peer, bytes, offset);
@@ -78,7 +78,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
 {
     struct peer *peer;
     size_t offset;
-    char *at = access_direct(ctx, signal, sizeof *signal, pe, &peer, &offset);
+    char *at = find_signal(ctx, signal, op, pe, &peer, &offset);
     if (likely(at && (unsigned)op <= 1 && (uintptr_t)signal % sizeof *signal == 0)) {
         access_count(BOX_OP_SIGNAL, peer, sizeof *signal, offset);
         if (op == WEFT_SIGNAL_SET)
@@ -95,8 +95,7 @@ WEFT_EXPORT weft_status weft_signal(weft_ctx *ctx, uint64_t *signal, uint64_t va
     if (status)
         return status;
     access_count(BOX_OP_SIGNAL, remote.peer, sizeof *signal, remote.offset);
-    weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
-    return remote.peer->ops->atomic(remote, amo, sizeof *signal, value, 0, NULL, false);
+    return ctx_signal(ctx, remote, value, op, false);
 }
 
 static weft_status check_alignment(const char *function, const uint64_t *signal)

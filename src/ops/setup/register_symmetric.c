@@ -107,7 +107,7 @@ WEFT_EXPORT weft_status weft_register_symmetric(weft_job *job, void *address, si
     status = exchange_registration(name, job, address, bytes, &own);
     if (!status) {
         status = gpu_register_memory(&gpu->heap, &own, &registered);
-        if (!status && (status = job_gpu_memory(job)) != WEFT_OK)
+        if (!status && (status = job_gpu_memory(job, NULL)) != WEFT_OK)
             gpu_unregister_memory(&gpu->heap, registered);
         if (status)
             base_fail_context(status, "%s", name);
@@ -143,7 +143,7 @@ WEFT_EXPORT weft_status weft_unregister_symmetric(weft_job *job, void *symmetric
     if (status)
         return status;
     gpu_unregister_memory(&gpu->heap, registered);
-    status = job_gpu_memory(job);
+    status = job_gpu_memory(job, NULL);
     gpu_leave(&gpu->device);
     return status;
 }

@@ -56,6 +56,12 @@ static bool stream_serves(const struct weft_job *job, struct remote at)
            (at.peer->path == PATH_NONE || job_direct(job, (weft_kind)at.peer->kind, at.peer->pe));
 }
 
+static bool stream_signals(const struct weft_job *job, struct remote at, weft_signal_op op)
+{
+    return stream_serves(job, at) &&
+           (op == WEFT_SIGNAL_SET || job->paths.atomics[at.peer->kind] == PATH_NONE);
+}
+
 /* ------------------------------------------------------------------------------ put and get */
 
 static weft_status copy_on(struct gpu *gpu, weft_stream stream, void *dst, const void *src,
@@ -270,7 +276,7 @@ WEFT_EXPORT weft_status weft_put_signal_on_stream(weft_ctx *ctx, void *dst, cons
     status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!stream_serves(ctx->job, to) || !stream_serves(ctx->job, at))
+    if (!stream_serves(ctx->job, to) || !stream_signals(ctx->job, at, op))
         return stream_call_put_signal(ctx, dst, src, bytes, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, to.peer, bytes, to.offset);
     return put_signal_cuda(ctx, to, src, bytes, at, value, op, stream);
@@ -288,7 +294,7 @@ WEFT_EXPORT weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, u
         status = stream_check(name, ctx->job, stream);
     if (status)
         return status;
-    if (!stream_serves(ctx->job, at))
+    if (!stream_signals(ctx->job, at, op))
         return stream_call_signal(ctx, signal, value, op, pe, stream);
     access_count(BOX_OP_SIGNAL, at.peer, sizeof *signal, at.offset);
     status = gpu_enter(&ctx->gpu->device);

@@ -153,7 +153,7 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
     snprintf(lacks, bytes, "%s", base_last_error());
     gda_close_cuda(gda);
     if (config_int(CONFIG_GDA_DOORBELL) == GDA_RING_GPU)
-        return base_fail(status, "%s", lacks);
+        return base_fail(WEFT_ERR_CONFIG, "%s", lacks);
     log_warn(LOG_GDA, "path gda: device code uses the proxy: %s", lacks);
     return WEFT_OK;
 }

@@ -209,7 +209,7 @@ weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes)
     if (created)
         snprintf(lacks, bytes, "another PE cannot have its queues in GPU memory");
     if (!status && config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_GPU)
-        status = base_fail(WEFT_ERR_NO_PATH, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
+        status = base_fail(WEFT_ERR_CONFIG, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
                            lacks);
     return status;
 }

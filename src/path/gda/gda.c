@@ -344,23 +344,9 @@ static weft_status flush_get(struct gda_state *state, const void *dst, bool nbi)
     return WEFT_OK;
 }
 
-/* Returns the address of the memory if it belongs to this PE, else NULL. Only atomics on own memory
- * go through the NIC; puts and gets are local copies. */
-static char *own_address(const struct remote *at)
-{
-    const struct path_world *world = at->peer->world;
-    if (at->peer->pe != world->pe)
-        return NULL;
-    char *base = at->segment == SEG_GPU ? (char *)(uintptr_t)gpu_heap_own(&world->gpu->heap)->base
-                                        : world->map[world->pe][at->segment];
-    return base + at->offset;
-}
-
 static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool nbi)
 {
     uint64_t ends[GDA_ADAPTERS_MOST] = {0};
-    if (unlikely(own_address(&to) != NULL))
-        return copy_local(to.peer->world, own_address(&to), src, bytes);
     weft_status status =
         transfer_by_adapters(gda_state_of(to.peer), to, (char *)(uintptr_t)src, bytes, true, ends);
     return status || nbi ? status : await_queues(gda_state_of(to.peer), to.peer, ends, BOX_OP_PUT);
@@ -369,8 +355,6 @@ static weft_status gda_put(struct remote to, const void *src, size_t bytes, bool
 static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     uint64_t ends[GDA_ADAPTERS_MOST] = {0};
-    if (unlikely(own_address(&from) != NULL))
-        return copy_local(from.peer->world, dst, own_address(&from), bytes);
     weft_status status =
         transfer_by_adapters(gda_state_of(from.peer), from, dst, bytes, false, ends);
     if (!status && !nbi)
@@ -378,20 +362,8 @@ static weft_status gda_get(struct remote from, void *dst, size_t bytes, bool nbi
     return status ? status : flush_get(gda_state_of(from.peer), dst, nbi);
 }
 
-static weft_status gda_address(struct remote at, char **address)
-{
-    *address = own_address(&at);
-    return *address
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_NO_PATH,
-                           "the memory of PE %d is reached over path gda, not by load and store",
-                           at.peer->pe);
-}
-
 static weft_status gda_store(struct remote to, const void *value, size_t width)
 {
-    if (unlikely(own_address(&to) != NULL))
-        return copy_local(to.peer->world, own_address(&to), value, width);
     struct gda_state *state = gda_state_of(to.peer);
     return post_inline_write(state, default_adapter(state->gda, to.peer->pe), to, value, width);
 }
@@ -404,10 +376,7 @@ static weft_status gda_iput(struct remote to, const void *src, const struct path
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, to.offset += s->remote_step)
-        status =
-            own_address(&to)
-                ? copy_local(to.peer->world, own_address(&to), from + i * s->local_step, s->element)
-                : put_registered(state, adapter, to, from + i * s->local_step, s->element, &end);
+        status = put_registered(state, adapter, to, from + i * s->local_step, s->element, &end);
     return status ? status : await_queue(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
@@ -419,10 +388,7 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
     uint64_t end = 0;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
-        status = own_address(&from) ? copy_local(from.peer->world, to + i * s->local_step,
-                                                 own_address(&from), s->element)
-                                    : get_registered(state, adapter, from, to + i * s->local_step,
-                                                     s->element, &end);
+        status = get_registered(state, adapter, from, to + i * s->local_step, s->element, &end);
     if (!status)
         status = await_queue(state, from.peer, adapter, end, BOX_OP_GET);
     return status ? status : flush_get(state, dst, false);
@@ -467,8 +433,6 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
     size_t whole = width;
     uint64_t result = 0;
     uint32_t adapter = default_adapter(state->gda, from.peer->pe);
-    if (unlikely(own_address(&from) != NULL))
-        return copy_local(from.peer->world, value, own_address(&from), width);
     weft_status status = reserve_span(state, from.peer, adapter, 1, &span);
     if (!status)
         status = reserve_result(state, &span, span.base);
@@ -538,8 +502,10 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
     if (!fetched) {
         publish_span(state, &span);
-        return own_address(&at) ? gda_await(state->gda, span.q, span.pe, span.end, BOX_OP_ATOMIC)
-                                : WEFT_OK;
+        /* The peer's data take another path, with which this one has no order. */
+        return at.peer->path != PATH_GDA
+                   ? gda_await(state->gda, span.q, span.pe, span.end, BOX_OP_ATOMIC)
+                   : WEFT_OK;
     }
     status = fetch_result(state, &span, width, true, &before);
     return status ? status : copy_local(state->gda->world, fetched, &before, width);
@@ -575,11 +541,6 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
     /* The data use the same queue as the signal, because they must arrive before it. */
     uint32_t adapter = adapter_of_word(state->gda, at);
     uint64_t end = 0;
-    if (unlikely(own_address(&to) != NULL)) {
-        weft_status copied = copy_local(to.peer->world, own_address(&to), src, bytes);
-        weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
-        return copied ? copied : gda_atomic(at, amo, sizeof value, value, 0, NULL, false);
-    }
     weft_status status = put_registered(state, adapter, to, src, bytes, &end);
     if (!status)
         status = post_signal(state, adapter, at, value, op);
@@ -690,7 +651,7 @@ static weft_status open_state(const struct path_world *world, struct path_state 
 
 static const char *find_obstacle(const struct path_facts *facts)
 {
-    return facts->same_pe && !(facts->reaches_own >> PATH_GDA & 1) ? "the same PE" : NULL;
+    return facts->same_pe ? "the same PE" : NULL;
 }
 
 static unsigned device_carrier(const struct path_common *common, bool cuda)
@@ -707,7 +668,9 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
                                            found->has, sizeof found->has);
     found->probe_result = adapters;
     found->drop = gda_drop_adapters;
-    found->reaches_own = adapters && !gda_atomics_with_cpu(adapters);
+    /* No adapter is known to be atomic with a GPU. */
+    found->exclusive_atomics[WEFT_HOST] = adapters && !adapters->atomics_with_cpu;
+    found->exclusive_atomics[WEFT_GPU] = adapters != NULL;
     return status;
 }
 
@@ -730,6 +693,7 @@ static void destroy_common(struct path_common *common)
 const struct path_ops path_gda = {
     .name = "gda",
     .why = "an adapter that device code can give requests to",
+    .automatic = true,
     .obstacle = find_obstacle,
     .probe = find_adapters,
     .join = create_common,
@@ -742,7 +706,6 @@ const struct path_ops path_gda = {
     .device = gda_write_device_table,
     .name_queue = gda_name_queue,
     .complete_device = gda_drain_device,
-    .address = gda_address,
     .put = gda_put,
     .get = gda_get,
     .iput = gda_iput,

@@ -61,6 +61,7 @@ struct gda_adapter {
 struct gda_adapters {
     struct mlx5 lib;
     uint32_t count;
+    bool atomics_with_cpu; /* the atomics of the NICs of all PEs are atomic with those of CPUs */
     /* The usable NICs; after gda_find_adapters(), only those of this PE. */
     struct gda_adapter one[GDA_CANDIDATES];
 };
@@ -80,8 +81,6 @@ uint32_t gda_queues_each(uint32_t adapters);
 weft_status gda_find_adapters(const struct path_world *world, struct gda_adapters **result,
                               char *lacks, size_t lacks_bytes, char *has, size_t has_bytes);
 void gda_drop_adapters(void *adapters);
-/* Returns true if the atomics of all NICs are atomic with those of CPUs. */
-bool gda_atomics_with_cpu(const struct gda_adapters *adapters);
 
 /* ------------------------------------------------------------------ state of path gda in one PE */
 

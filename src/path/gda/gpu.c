@@ -259,12 +259,23 @@ static weft_status open_gpu(struct gda *gda)
 weft_status gda_gpu_memory(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
+    char sentence[512];
     if (!gda->world->gpu)
         return WEFT_OK;
-    weft_status status = gda->gpu ? WEFT_OK : open_gpu(gda);
+    bool opens = !gda->gpu;
+    weft_status status = opens ? open_gpu(gda) : WEFT_OK;
     if (!status)
         status = sync_regions(gda);
-    return status ? status : boot_agree(gda->world->boot, gda_write_cuda_keys(gda));
+    if (!status)
+        status = boot_agree(gda->world->boot, gda_write_cuda_keys(gda));
+    if (!status || !opens)
+        return status;
+    /* GPU memory takes another path; nothing of it stays here. */
+    snprintf(sentence, sizeof sentence, "%s", base_last_error());
+    gda_close_cuda(gda);
+    gda_close_gpu_queues(gda);
+    gda_free_gpu(gda);
+    return base_fail(status, "%s", sentence);
 }
 
 void gda_free_gpu(struct gda *gda)

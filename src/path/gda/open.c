@@ -268,29 +268,42 @@ static weft_status keep_picked(struct nic_finding *finding, const struct gda_can
     return WEFT_OK;
 }
 
-/* Reduces the number of NICs to the smallest of all PEs that have any. *least receives that PE if
- * it is not this one. */
-static weft_status trim_to_common_count(struct nic_finding *finding, int *least)
+/* Whether the atomics of all NICs of this PE are atomic with those of CPUs. */
+static bool has_atomics_with_cpu(const struct gda_adapters *adapters)
+{
+    bool all = true;
+    for (uint32_t a = 0; a < adapters->count; a++)
+        all &= adapters->one[a].atomics_with_cpu;
+    return all;
+}
+
+/* Reduces the number of NICs to the smallest of all PEs, and finds out whether the atomics of all
+ * are atomic with those of CPUs. *least receives the PE with that number if it is not this one. */
+static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
-    uint32_t mine = adapters->count, *counts = calloc((size_t)world->npes, sizeof *counts);
-    weft_status status = counts ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    struct gda_offer mine = {adapters->count, has_atomics_with_cpu(adapters)},
+                     *all = calloc((size_t)world->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
-        status = world->boot->ops->allgather(world->boot, &mine, counts, sizeof mine);
+        status = world->boot->ops->allgather(world->boot, &mine, all, sizeof mine);
     for (int pe = 0; pe < world->npes && !status; pe++)
-        if (gda_count_fault(counts[pe]))
-            status = gda_fail_record(pe, gda_count_fault(counts[pe]));
-    for (int pe = 0; pe < world->npes && !status; pe++)
-        if (counts[pe] && counts[pe] < mine) {
-            mine = counts[pe];
+        if (gda_offer_fault(&all[pe]))
+            status = gda_fail_record(pe, gda_offer_fault(&all[pe]));
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        mine.atomics_with_cpu &= all[pe].atomics_with_cpu;
+        if (all[pe].adapters < mine.adapters) {
+            mine.adapters = all[pe].adapters;
             *least = pe;
         }
-    for (uint32_t i = mine; i < adapters->count; i++)
+    }
+    for (uint32_t i = mine.adapters; i < adapters->count; i++)
         gda_close_adapter(&adapters->one[i]);
-    adapters->count = mine;
-    free(counts);
+    adapters->count = mine.adapters;
+    adapters->atomics_with_cpu = mine.atomics_with_cpu;
+    free(all);
     return status;
 }
 
@@ -309,15 +322,7 @@ static weft_status share_adapters(struct nic_finding *finding, int *least)
     if (!status)
         status = keep_picked(finding, all);
     free(all);
-    return status ? status : trim_to_common_count(finding, least);
-}
-
-bool gda_atomics_with_cpu(const struct gda_adapters *adapters)
-{
-    bool all = true;
-    for (uint32_t a = 0; a < adapters->count; a++)
-        all &= adapters->one[a].atomics_with_cpu;
-    return all;
+    return status ? status : agree_on_adapters(finding, least);
 }
 
 uint32_t gda_queues_each(uint32_t adapters)
@@ -373,17 +378,12 @@ weft_status gda_find_adapters(const struct path_world *world, struct gda_adapter
         status = share_adapters(&finding, &least);
     if (status || !finding.adapters->count) {
         gda_drop_adapters(finding.adapters);
+        if (!status && finding.candidates.count)
+            snprintf(lacks, lacks_bytes,
+                     "PE %d has no adapter, and this path serves all PEs or none", least);
         return status;
     }
     lacks[0] = '\0';
-    if (!gda_atomics_with_cpu(finding.adapters) && strcmp(config_string(CONFIG_PATH), "gda") != 0) {
-        snprintf(lacks, lacks_bytes,
-                 "atomics of %s are not atomic with those of CPUs: use path gda alone "
-                 "(WEFT_PATH=gda)",
-                 finding.adapters->one[0].name);
-        gda_drop_adapters(finding.adapters);
-        return WEFT_OK;
-    }
     describe_adapters(&finding, least, has, has_bytes);
     *result = finding.adapters;
     return WEFT_OK;

@@ -64,9 +64,11 @@ const char *gda_numbers_fault(const uint32_t *numbers, size_t count)
     return NULL;
 }
 
-const char *gda_count_fault(uint32_t adapters)
+const char *gda_offer_fault(const struct gda_offer *offer)
 {
-    return adapters > GDA_ADAPTERS_MOST ? "too many adapters" : NULL;
+    return offer->adapters > GDA_ADAPTERS_MOST ? "too many adapters"
+           : offer->atomics_with_cpu > 1       ? "invalid kind of atomics"
+                                               : NULL;
 }
 
 const char *gda_candidates_fault(const struct gda_candidates *c)

@@ -52,10 +52,16 @@ size_t gda_record_bytes(const struct gda_shape *shape);
 /* Returns what is invalid in a record, or NULL. `record` has gda_record_bytes() bytes. */
 const char *gda_record_fault(const struct gda_shape *shape, const struct gda_record *record);
 
-/* The same for a list of NICs, for the number of NICs of a PE, for QP numbers, and for the first
+/* What a PE can use, before all PEs agree. */
+struct gda_offer {
+    uint32_t adapters;
+    uint32_t atomics_with_cpu; /* 1: the atomics of its NICs are atomic with those of CPUs */
+};
+
+/* The same for a list of NICs, for the NICs that a PE offers, for QP numbers, and for the first
  * address of a GPU heap of `bytes` bytes. */
 const char *gda_candidates_fault(const struct gda_candidates *candidates);
-const char *gda_count_fault(uint32_t adapters);
+const char *gda_offer_fault(const struct gda_offer *offer);
 const char *gda_numbers_fault(const uint32_t *numbers, size_t count);
 const char *gda_window_fault(uint64_t base, uint64_t bytes);
 

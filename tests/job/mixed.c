@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job over two nodes whose pairs take path p2p within a node and gda between nodes, chosen by the
+ * library. The adapters' atomics are a load and a store, so all atomics must take path gda. Two PEs
+ * to a node, three or four PEs.
+ *
+ *   mixed chosen     which paths were chosen, and what is said of atomics
+ *   mixed words      atomics and signals of all PEs on the same words, by every function
+ *   mixed order      an atomic, a fence and a store, at the PE of the same node
+ *   mixed strong     the adapters are atomic with CPUs: each pair keeps its own path
+ *   mixed fails      gda fails its path test at one pair: the whole job leaves it
+ *   mixed lacks TEXT the reason against gda has that text, and the nodes use net */
+#include "job/job.h"
+#include "tests/job/job.h"
+
+#include <stdbool.h>
+
+enum { PER_NODE = 2, ROUNDS = 400, WORDS = 3 };
+
+static weft_job *job;
+static weft_ctx *ctx;
+static int me, npes;
+static bool lying;
+
+void __real_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES]);
+void __wrap_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES]);
+
+/* PE 0 reports a fault of its path to PE 1, of the same node, as long as atomics take path gda. */
+void __wrap_prove_send(struct remote to, struct peer *atomics, uint64_t number,
+                       char evidence[PROVE_EVIDENCE_BYTES])
+{
+    __real_prove_send(to, atomics, number, evidence);
+    if (lying && to.peer->world->pe == 0 && to.peer->pe == 1 &&
+        atomics->ops == path_ops_of(PATH_GDA))
+        snprintf(evidence, PROVE_EVIDENCE_BYTES, "an atomic was lost");
+}
+
+static const char *wanted_path(int pe, const char *between)
+{
+    return pe == me ? "self" : pe / PER_NODE == me / PER_NODE ? "p2p" : between;
+}
+
+static void chosen(const char *between, bool atomics_apart, const char *text)
+{
+    for (int pe = 0; pe < npes; pe++) {
+        weft_path_info info = {.size = sizeof info};
+        OK(weft_path_query(job, pe, &info));
+        const char *wanted = wanted_path(pe, between);
+        bool apart = strstr(info.reason, "atomics over path gda, because") != NULL;
+        if (strcmp(info.name, wanted) != 0 || info.proven != 1 ||
+            apart != (atomics_apart && strcmp(wanted, "gda") != 0) ||
+            (wanted == between && !strstr(info.reason, text))) {
+            fprintf(stderr, "PE %d to PE %d: path %s, proven %d, \"%s\"; wanted %s, \"%s\"\n", me,
+                    pe, info.name, info.proven, info.reason, wanted, text);
+            exit(1);
+        }
+    }
+}
+
+/* Every PE adds 1 to each word of every PE by four functions and takes a ticket; nothing is lost,
+ * and no ticket is given twice. */
+static void words(void)
+{
+    struct area {
+        uint64_t words[WORDS], ticket, signal, data[4];
+        uint32_t narrow, locked;
+    } *area = alloc(job, sizeof *area);
+    uint64_t payload[4] = {5, 6, 7, 8}, before = 0;
+    uint8_t *seen = calloc((size_t)npes * ROUNDS, 1);
+    uint32_t holder, narrow = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < npes; i++) {
+            int pe = (me + i) % npes;
+            OK(weft_atomic_add64(ctx, &area->words[round % WORDS], 1, pe));
+            OK(weft_atomic_fetch_add64(ctx, &area->words[round % WORDS], 1, &before, pe));
+            OK(weft_atomic_nbi(ctx, WEFT_AMO_ADD, 8, &area->words[round % WORDS], 0, 1, NULL, pe));
+            OK(weft_signal(ctx, &area->signal, 1, WEFT_SIGNAL_ADD, pe));
+            OK(weft_put_signal(ctx, area->data, payload, sizeof payload, &area->signal, 1,
+                               WEFT_SIGNAL_ADD, pe));
+            if (pe)
+                continue;
+            OK(weft_atomic_fetch_add64(ctx, &area->ticket, 1, &before, 0));
+            CHECK(before < (uint64_t)npes * ROUNDS && !seen[before]);
+            seen[before] = 1;
+            do /* a lock, by compare and swap, over a word that is read and written */
+                OK(weft_atomic_cswap32(ctx, &area->locked, 0, (uint32_t)me + 1, &holder, 0));
+            while (holder);
+            OK(weft_g32(ctx, &area->narrow, &narrow, 0));
+            OK(weft_p32(ctx, &area->narrow, narrow + 3, 0));
+            OK(weft_fence(ctx));
+            OK(weft_atomic_swap32(ctx, &area->locked, 0, &holder, 0));
+            CHECK(holder == (uint32_t)me + 1);
+        }
+    OK(weft_barrier(weft_team_world(job)));
+    uint64_t sum = area->words[0] + area->words[1] + area->words[2], all = (uint64_t)npes * ROUNDS;
+    if (sum != 3 * all || area->signal != 2 * all || area->data[3] != 8 ||
+        (!me && (area->ticket != all || area->narrow != 3 * all))) {
+        fprintf(stderr, "PE %d: words %llu of %llu, signals %llu of %llu, tickets %llu, lock %u\n",
+                me, (unsigned long long)sum, (unsigned long long)(3 * all),
+                (unsigned long long)area->signal, (unsigned long long)(2 * all),
+                (unsigned long long)area->ticket, area->narrow);
+        exit(1);
+    }
+    free(seen);
+    OK(weft_free(job, area));
+}
+
+/* What precedes a fence arrives before what follows it, though the atomic goes by the adapter and
+ * the flag is a store of this PE. PE 0 tells PE 1; also PE 0 itself. */
+static void order(void)
+{
+    struct area {
+        uint64_t word;
+        _Alignas(64) uint64_t flag;
+        _Alignas(64) uint64_t back;
+    } *area = alloc(job, sizeof *area);
+    uint64_t late = 0;
+    for (uint64_t round = 1; round <= 10 * ROUNDS && me < PER_NODE; round++) {
+        if (me == 1) {
+            OK(weft_wait_until(ctx, WEFT_UINT64, &area->flag, WEFT_GE, round));
+            late += __atomic_load_n(&area->word, __ATOMIC_RELAXED) < round;
+            OK(weft_p64(ctx, &area->back, round, 0));
+            continue;
+        }
+        OK(weft_atomic_add64(ctx, &area->word, 1, 1));
+        OK(weft_fence(ctx));
+        OK(weft_p64(ctx, &area->flag, round, 1));
+        OK(weft_wait_until(ctx, WEFT_UINT64, &area->back, WEFT_GE, round));
+        OK(weft_atomic_add64(ctx, &area->word, 1, 0));
+        OK(weft_fence(ctx));
+        late += __atomic_load_n(&area->word, __ATOMIC_RELAXED) != round;
+    }
+    CHECK(late == 0);
+    OK(weft_barrier(weft_team_world(job)));
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    lying = strcmp(what, "fails") == 0;
+    OK(weft_init(&job, NULL));
+    ctx = weft_default_ctx(job);
+    me = weft_my_pe(job);
+    npes = weft_n_pes(job);
+    if (lying)
+        chosen("net", false, "gda: its path test failed; net: ");
+    else if (strcmp(what, "lacks") == 0)
+        chosen("net", false, argv[2]);
+    else if (strcmp(what, "strong") == 0)
+        chosen("gda", false, "requests to mlx5_soft0");
+    else
+        chosen("gda", true, "requests to mlx5_soft0");
+    if (strcmp(what, "order") == 0)
+        order();
+    else if (strcmp(what, "chosen") != 0)
+        words();
+    OK(weft_finalize(job));
+    return 0;
+}
