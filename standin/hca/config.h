@@ -26,8 +26,9 @@ struct config {
     unsigned log;     /* enum config_log */
     unsigned seed;    /* seed of the adversarial mode */
     unsigned idle_us; /* longest sleep of an idle engine, in us */
-    unsigned atomics; /* enum config_atomics: with what they are atomic, and what is told of it */
-    unsigned apart;   /* treat memory that peers may access like GPU memory: see adversary.c */
+    unsigned
+        atomics;    /* enum config_atomics: with what they are atomic, and what is reported of it */
+    unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
     unsigned
         fail_at; /* the request with this number, counted from 1 in the process, fails; 0: none */
     unsigned ring_kib;   /* kiB of each ring between two processes */

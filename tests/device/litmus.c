@@ -30,8 +30,8 @@ struct flags {
     uint64_t seen[2], reported;
 };
 
-/* Block 0 in one round: sends WORDS words of data, far apart, and then the flag. Half of the data of
- * message_passing are changed by atomics. */
+/* Block 0 in one round: sends WORDS words of data, far apart, and then the flag. Atomics change
+ * half of the data of message_passing. */
 WEFT_DEVICE void send(enum litmus which, int removed, uint64_t *data, uint64_t *mine, char *packets,
                       struct flags *f, uint64_t round, int peer)
 {
