@@ -143,7 +143,7 @@ static weft_status exchange_memory(struct gpu_heap *heap, struct gpu_chunk *chun
         if (received_fd >= 0 && received_fd != own_fd)
             close(received_fd);
     }
-    return boot_agree(boot, failed);
+    return failed;
 }
 
 static weft_status map_in_all_windows(struct gpu_heap *heap, struct gpu_chunk *chunk,
@@ -160,7 +160,8 @@ static weft_status map_in_all_windows(struct gpu_heap *heap, struct gpu_chunk *c
         status = exchange_memory(heap, chunk, fd);
     if (fd >= 0)
         close(fd);
-    return status;
+    /* Of all nodes, also of those with a single PE. */
+    return boot_agree(heap->boot, status);
 }
 
 static void free_registered(struct gpu_heap *heap, struct gpu_registered *registered)

@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "boot/agree.h"
 #include "gpu/multipath/relay.h"
 
@@ -193,28 +194,6 @@ static weft_status gather_wishes(struct weft_job *job, weft_status chosen,
     return status;
 }
 
-weft_status job_join_paths(struct weft_job *job, weft_status chosen)
-{
-    struct path_wishes wishes;
-    bool threads = false;
-    weft_status status = gather_wishes(job, chosen, &wishes);
-    if (!status && wishes.chosen)
-        return boot_agree(job->boot, chosen);
-    for (int kind = 0; kind < MEMORY_KINDS && !status; kind++)
-        if (wishes.atomics[kind] != (int32_t)job->paths.atomics[kind]) {
-            job->paths.atomics[kind] = (enum path_id)wishes.atomics[kind];
-            job_show_atomics(job, (weft_kind)kind);
-        }
-    for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (wishes.wanted & 1u << path) {
-            status = path_ops_of((enum path_id)path)->join(&job->paths, &job->paths.common[path]);
-            status = boot_agree(job->boot, status);
-            threads |= path_ops_of((enum path_id)path)->thread;
-        }
-    job_set_spin(job, threads);
-    return status;
-}
-
 void job_leave_paths(struct weft_job *job, bool clean)
 {
     bool any = false;
@@ -308,6 +287,9 @@ static void drop_path(struct weft_job *job, weft_kind kind, int pe, enum path_id
 static void drop_everywhere(struct weft_job *job, weft_kind kind, enum path_id path,
                             const char *evidence, const char **seen)
 {
+    if (!job->pe)
+        log_warn(LOG_JOB, "no PE uses path %s for %s memory: %s", path_name(path),
+                 kind == WEFT_GPU ? "GPU" : "host", evidence);
     for (int pe = 0; pe < job->npes; pe++) {
         bool used = job->paths.choices[kind][pe].path == path;
         seen[pe] = used ? evidence : "";
@@ -316,9 +298,10 @@ static void drop_everywhere(struct weft_job *job, weft_kind kind, enum path_id p
     }
 }
 
-/* Chooses the next path and records the failure of the previous one. */
+/* Chooses the next path and records the failure of the previous one. quiet: that has been
+ * reported. */
 static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, enum path_id failed,
-                                const char *evidence)
+                                const char *evidence, bool quiet)
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
     weft_status status = choose(job, kind, pe);
@@ -331,8 +314,10 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
         return base_fail(status, "%s; the test of path %s saw: %s", sentence, path_name(failed),
                          evidence);
     }
-    log_warn(LOG_JOB, "between PE %d and PE %d path %s failed its test (%s); path %s replaces it",
-             job->pe, pe, path_name(failed), evidence, path_name(choice->path));
+    if (!quiet)
+        log_warn(LOG_JOB,
+                 "between PE %d and PE %d path %s failed its test (%s); path %s replaces it",
+                 job->pe, pe, path_name(failed), evidence, path_name(choice->path));
     return WEFT_OK;
 }
 
@@ -364,7 +349,8 @@ static weft_status probe_more_paths(struct weft_job *job, bool stranded)
 }
 
 /* seen[pe]: the error that either end saw; "": none. */
-static weft_status replace_paths(struct weft_job *job, weft_kind kind, const char **seen)
+static weft_status replace_paths(struct weft_job *job, weft_kind kind, const char **seen,
+                                 bool quiet)
 {
     struct path_choice *choices = job->paths.choices[kind];
     enum path_id *failed = calloc((size_t)job->npes, sizeof *failed);
@@ -382,24 +368,82 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
         status = probe_more_paths(job, stranded);
     weft_status first = status;
     for (int pe = 0; pe < job->npes && !status; pe++) {
-        weft_status one = seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe]) : WEFT_OK;
+        weft_status one =
+            seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe], quiet) : WEFT_OK;
         first = first ? first : one;
     }
     free(failed);
     return status ? status : boot_agree(job->boot, first);
 }
 
-weft_status job_drop_path(struct weft_job *job, weft_kind kind, enum path_id path,
-                          const char *evidence)
+static weft_status replace_everywhere(struct weft_job *job, weft_kind kind, enum path_id path,
+                                      const char *evidence)
 {
     const char **seen = calloc((size_t)job->npes, sizeof *seen);
     weft_status status = seen ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(job->boot, status);
     if (!status) {
         drop_everywhere(job, kind, path, evidence, seen);
-        status = replace_paths(job, kind, seen);
+        status = replace_paths(job, kind, seen, true);
     }
     free(seen);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- joining */
+
+/* Whether another path can take the place of one that could not be joined. */
+static bool is_replaceable(weft_status status)
+{
+    return status == WEFT_ERR_NO_PATH || status == WEFT_ERR_SYSTEM || status == WEFT_ERR_PATH;
+}
+
+/* Ends a path that cannot be joined, and replaces it for all memory. */
+static weft_status replace_unjoined(struct weft_job *job, enum path_id path)
+{
+    char evidence[PROVE_EVIDENCE_BYTES];
+    base_shorten(evidence, sizeof evidence, base_last_error());
+    if (job->paths.common[path])
+        path_ops_of(path)->leave(job->paths.common[path]);
+    job->paths.common[path] = NULL;
+    weft_status status = WEFT_OK;
+    for (int kind = 0; kind < MEMORY_KINDS && !status; kind++)
+        if (job->paths.choices[kind])
+            status = replace_everywhere(job, (weft_kind)kind, path, evidence);
+    return status;
+}
+
+weft_status job_join_paths(struct weft_job *job, weft_status chosen)
+{
+    struct path_wishes wishes;
+    bool threads = false;
+    weft_status status = gather_wishes(job, chosen, &wishes);
+    if (!status && wishes.chosen)
+        return boot_agree(job->boot, chosen);
+    for (int kind = 0; kind < MEMORY_KINDS && !status; kind++)
+        if (wishes.atomics[kind] != (int32_t)job->paths.atomics[kind]) {
+            job->paths.atomics[kind] = (enum path_id)wishes.atomics[kind];
+            job_show_atomics(job, (weft_kind)kind);
+        }
+    for (int path = 0; path < PATH_COUNT && !status; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (!(wishes.wanted & 1u << path))
+            continue;
+        status = boot_agree(job->boot, ops->join(&job->paths, &job->paths.common[path]));
+        threads |= ops->thread;
+        if (!is_replaceable(status))
+            continue;
+        status = replace_unjoined(job, (enum path_id)path);
+        return status ? status : job_join_paths(job, WEFT_OK);
+    }
+    job_set_spin(job, threads);
+    return status;
+}
+
+weft_status job_drop_path(struct weft_job *job, weft_kind kind, enum path_id path,
+                          const char *evidence)
+{
+    weft_status status = replace_everywhere(job, kind, path, evidence);
     return status ? status : job_join_paths(job, WEFT_OK);
 }
 
@@ -422,10 +466,11 @@ static weft_status replace_failed_paths(struct weft_job *job, weft_kind kind,
     size_t first = 0;
     while (first < n * n && !status && !all[first][0])
         first++;
-    if (!status && first < n * n && job->paths.atomics[kind] != PATH_NONE)
+    bool together = first < n * n && job->paths.atomics[kind] != PATH_NONE;
+    if (!status && together)
         drop_everywhere(job, kind, job->paths.atomics[kind], all[first], seen);
     if (!status)
-        status = replace_paths(job, kind, seen);
+        status = replace_paths(job, kind, seen, together);
     free(all);
     free(seen);
     if (!status)

@@ -133,7 +133,9 @@ static void refusals(void)
     if (n > 1) {
         piece = make_piece(&driver, PIECE, ordinal, 0);
         FAILS(weft_register_symmetric(job, (void *)(uintptr_t)piece.base, 8, &symmetric),
-              WEFT_ERR_UNSUPPORTED, "peers need a file descriptor");
+              WEFT_ERR_UNSUPPORTED,
+              weft_team_n_pes(weft_team_node(job)) > 1 ? "peers need a file descriptor"
+                                                       : "PE 0 failed");
         drop_piece(&driver, piece);
     }
     int devices = 0;
