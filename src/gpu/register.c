@@ -143,7 +143,7 @@ static weft_status exchange_memory(struct gpu_heap *heap, struct gpu_chunk *chun
         if (received_fd >= 0 && received_fd != own_fd)
             close(received_fd);
     }
-    return failed;
+    return boot_agree(boot, failed);
 }
 
 static weft_status map_in_all_windows(struct gpu_heap *heap, struct gpu_chunk *chunk,
@@ -158,10 +158,11 @@ static weft_status map_in_all_windows(struct gpu_heap *heap, struct gpu_chunk *c
     status = boot_agree(heap->boot, status);
     if (!status && heap->boot->local_npes > 1)
         status = exchange_memory(heap, chunk, fd);
+    else if (!status) /* other nodes have several PEs */
+        status = boot_agree(heap->boot, WEFT_OK);
     if (fd >= 0)
         close(fd);
-    /* Of all nodes, also of those with a single PE. */
-    return boot_agree(heap->boot, status);
+    return status;
 }
 
 static void free_registered(struct gpu_heap *heap, struct gpu_registered *registered)

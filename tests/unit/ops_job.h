@@ -99,7 +99,6 @@ static inline void ops_begin(void)
                            .layout.system_bytes = OPS_GPU_SYSTEM,
                            .slot_of = ops.slot_of};
     ops.job = (struct weft_job){.boot = &ops.boot,
-                                .paths.atomics = {PATH_NONE, PATH_NONE},
                                 .pe = OPS_PE,
                                 .npes = OPS_PES,
                                 .gpu = &ops.gpu,
@@ -109,7 +108,8 @@ static inline void ops_begin(void)
                                 .failure.word = &ops.fault};
     ops.job.segments[SEG_HEAP].base = ops_heaps[OPS_PE];
     ops.job.segments[SEG_HEAP].size = OPS_HEAP;
-    ops.job.paths = (struct path_world){.pe = OPS_PE, .npes = OPS_PES, .map = ops.map};
+    ops.job.paths = (struct path_world){
+        .pe = OPS_PE, .npes = OPS_PES, .map = ops.map, .atomics = {PATH_NONE, PATH_NONE}};
     ops.ctx = (struct weft_ctx){
         .job = &ops.job,
         .npes = OPS_PES,

@@ -316,7 +316,7 @@ static void memory_is_mapped_in_all_windows(void **state)
     boot.local_npes = 1, boot.local_pe = 0;
     text[0] = '\0';
     adopted = adopt(MIB);
-    expect("agree map0@62+1 agree ");
+    expect("agree map0@62+1 agree agree ");
 }
 
 /* A registration takes the highest free range of the window. */
