@@ -14,6 +14,9 @@
 #   WEFT_CLANG_FLAGS       further options for clang
 #   WEFT_PTX_ISA           version of the PTX that clang writes, times 10: 64 for drivers from 460 on;
 #                          83 (drivers from 545 on) makes packets of 16 bytes
+#   WEFT_CUBIN_ARCHITECTURES compute capabilities (80, 90, 100) for which ptxas assembles the PTX; on
+#                          others the driver compiles it at its first use, which takes seconds; empty: none
+#   WEFT_PTXAS             ptxas
 #   WEFT_HIP_ARCHITECTURES AMD GPUs for which clang compiles too, of gfx90a and gfx942; empty: none
 #   WEFT_NVCC              nvcc; empty or OFF: none
 #   WEFT_CUDA_GENCODE      nvcc's options for what GPUs to compile for
@@ -90,6 +93,13 @@ if(WEFT_HIP_ARCHITECTURES AND WEFT_HIP_NOTE)
   message(FATAL_ERROR "WEFT_HIP_ARCHITECTURES is ${WEFT_HIP_ARCHITECTURES}, but ${WEFT_HIP_NOTE}")
 endif()
 
+set(WEFT_CUBIN_ARCHITECTURES "" CACHE STRING "compute capabilities for which ptxas assembles kernels of programs: 80, 90, 100")
+find_program(WEFT_PTXAS ptxas HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin PATH_SUFFIXES bin
+             DOC "CUDA's assembler; without it the driver compiles kernels at their first use")
+if(WEFT_CUBIN_ARCHITECTURES AND NOT WEFT_PTXAS)
+  message(FATAL_ERROR "WEFT_CUBIN_ARCHITECTURES is ${WEFT_CUBIN_ARCHITECTURES}, but ptxas is not here: "
+                      "install the CUDA toolkit (or name it: WEFT_PTXAS), or leave it to the driver")
+endif()
 find_program(WEFT_LZ4 lz4 DOC "packs kernels; without it they are embedded as they are")
 set(_weft_image_script ${CMAKE_CURRENT_LIST_DIR}/weft_image.sh)
 
@@ -145,6 +155,13 @@ function(_weft_clang_object target file)
             "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" ${source} -o ${ptx})
   set(codes)
   set(objects)
+  foreach(arch ${WEFT_CUBIN_ARCHITECTURES})
+    set(code ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}.sm_${arch})
+    add_custom_command(OUTPUT ${code} DEPENDS ${ptx} VERBATIM COMMENT "Assembling ${file} for sm_${arch}"
+                       COMMAND ${WEFT_PTXAS} -arch=sm_${arch} ${ptx} -o ${code})
+    list(APPEND codes sm_${arch}=${code})
+    list(APPEND objects ${code})
+  endforeach()
   foreach(arch ${WEFT_HIP_ARCHITECTURES})
     set(code ${CMAKE_CURRENT_BINARY_DIR}/${target}.cuda/${name}.${arch})
     add_custom_command(OUTPUT ${code} DEPENDS ${source} DEPFILE ${code}.d VERBATIM

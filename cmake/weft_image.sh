@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # weft_image.sh SOURCE PTX IMAGE LZ4 [ARCH=FILE]...: writes IMAGE, the C file that makes the PTX of a
-# source, and its code objects for AMD GPUs, a part of a program (<weft/device/image.h>); packed by the
+# source, and its code for some GPUs (gfx942, sm_90), a part of a program (<weft/device/image.h>); packed by the
 # program LZ4, unless that is empty. weft_kernels() of the CMake package and `weft cc` call it.
 set -eu
 source=$1 ptx=$2 image=$3 lz4=${4:-}
@@ -24,7 +24,7 @@ pack() { # FILE: sets packed
     echo "WEFT_IMAGE(\"$source\", \"$packed\")"
     for code; do
         pack "${code#*=}"
-        echo "WEFT_IMAGE_HIP(${code%%=*}, \"$packed\")"
+        echo "WEFT_IMAGE_CODE(${code%%=*}, \"$packed\")"
     done
     [ "$state" = 0 ] || echo "WEFT_IMAGE_STATE(${transports:-0})"
     for kernel in $kernels; do

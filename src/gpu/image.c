@@ -74,7 +74,7 @@ void gpu_image_list_amd(const struct gpu_image *image, char *text, size_t bytes)
             list_name(text, bytes, code->amd);
 }
 
-/* -------------------------------------------------------------------- code objects of programs */
+/* --------------------------------------------------- code of programs for some architectures */
 
 struct program_code {
     const struct weft_image *image;
@@ -85,6 +85,11 @@ struct program_code {
 static struct program_code *program_codes; /* only grows: images are constants of the program */
 static pthread_mutex_t program_codes_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static bool is_amd(const struct program_code *code)
+{
+    return strncmp(code->architecture, "gfx", 3) == 0;
+}
+
 weft_status program_find_amd(const struct weft_image *image, const char *architecture,
                              const char **begin, const char **end)
 {
@@ -92,7 +97,7 @@ weft_status program_find_amd(const struct weft_image *image, const char *archite
     pthread_mutex_lock(&program_codes_lock);
     const struct program_code *code = program_codes;
     for (; code; code = code->next) {
-        if (code->image != image)
+        if (code->image != image || !is_amd(code))
             continue;
         if (is_architecture(code->architecture, architecture))
             break;
@@ -117,14 +122,34 @@ weft_status program_find_amd(const struct weft_image *image, const char *archite
 
 bool program_has_amd(void)
 {
+    bool has = false;
     pthread_mutex_lock(&program_codes_lock);
-    bool has = program_codes != NULL;
+    for (const struct program_code *code = program_codes; code && !has; code = code->next)
+        has = is_amd(code);
     pthread_mutex_unlock(&program_codes_lock);
     return has;
 }
 
-void program_add_amd(const struct weft_image *image, const char *architecture, const char *begin,
-                     const char *end)
+bool program_find_cubin(const struct weft_image *image, int capability, const char **begin,
+                        const char **end)
+{
+    int best = 0;
+    pthread_mutex_lock(&program_codes_lock);
+    for (const struct program_code *code = program_codes; code; code = code->next) {
+        int of =
+            code->image == image && !is_amd(code) ? atoi(code->architecture + strlen("sm_")) : 0;
+        if (of / 10 != capability / 10 || of > capability || of <= best)
+            continue;
+        best = of;
+        *begin = code->begin;
+        *end = code->end;
+    }
+    pthread_mutex_unlock(&program_codes_lock);
+    return best != 0;
+}
+
+void program_add_code(const struct weft_image *image, const char *architecture, const char *begin,
+                      const char *end)
 {
     struct program_code *code = malloc(sizeof *code);
     if (!code)

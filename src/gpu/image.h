@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code of the library's kernels, embedded by the build: PTX text, cubins and code objects, as they
  * are or as frames of LZ4; and the code objects for AMD GPUs that programs bring
- * (weft_image_add_hip() of <weft/device/image.h>). */
+ * (weft_image_add_code() of <weft/device/image.h>). */
 #ifndef WEFT_GPU_IMAGE_H
 #define WEFT_GPU_IMAGE_H
 
@@ -41,12 +41,17 @@ void gpu_image_list_amd(const struct gpu_image *image, char *text, size_t bytes)
 weft_status program_find_amd(const struct weft_image *image, const char *architecture,
                              const char **begin, const char **end);
 
-/* Whether the program has brought any. */
+/* Finds the cubin of a program's image for a GPU of that compute capability, 90 for 9.0: the one of
+ * the latest minor version that runs there. */
+bool program_find_cubin(const struct weft_image *image, int capability, const char **begin,
+                        const char **end);
+
+/* Whether the program has brought code for GPUs of AMD. */
 bool program_has_amd(void);
 
-/* Keeps the code object of a program, which is there as long as the program runs. */
-void program_add_amd(const struct weft_image *image, const char *architecture, const char *begin,
-                     const char *end);
+/* Keeps code of a program for "gfx942" or "sm_90", which is there as long as the program runs. */
+void program_add_code(const struct weft_image *image, const char *architecture, const char *begin,
+                      const char *end);
 
 /* Returns the code in a frame of LZ4, which *unpacked keeps until it is freed, or what is no frame
  * as it is. NULL: no memory. */

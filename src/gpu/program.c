@@ -115,11 +115,45 @@ static CUresult load_ptx(const struct weft_image *image, CUmodule *module)
     return result;
 }
 
+/* Loads code for exactly some GPU. */
+static CUresult load_code(const char *begin, const char *end, CUmodule *module)
+{
+    char *unpacked;
+    const char *code = gpu_unpack(begin, end, &unpacked);
+    CUresult result = code ? driver.ModuleLoadData(module, code) : CUDA_ERROR_OUT_OF_MEMORY;
+    free(unpacked);
+    return result;
+}
+
+/* The cubin for the current device, else the PTX. */
+static CUresult load_cubin(const struct weft_image *image, CUmodule *module)
+{
+    CUdevice device;
+    int major = 0, minor = 0;
+    const char *begin, *end;
+    CUresult result = driver.CtxGetDevice(&device);
+    if (!result)
+        result =
+            driver.DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    if (!result)
+        result =
+            driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    if (result || !program_find_cubin(image, 10 * major + minor, &begin, &end))
+        return load_ptx(image, module);
+    result = load_code(begin, end, module);
+    if (!result)
+        return CUDA_SUCCESS;
+    char text[160];
+    log_info(LOG_GPU, "the driver compiles the kernels of %s: it does not load their cubin (%s)",
+             image->source, gpu_api_error_text(&driver, result, text, sizeof text));
+    return load_ptx(image, module);
+}
+
 /* The code object for the current device. *reported: why there is none has been logged. */
 static CUresult load_amd_code(const struct weft_image *image, CUmodule *module, bool *reported)
 {
     CUdevice device;
-    char architecture[64], *unpacked;
+    char architecture[64];
     const char *begin, *end;
     CUresult result = driver.CtxGetDevice(&device);
     if (!result)
@@ -131,10 +165,7 @@ static CUresult load_amd_code(const struct weft_image *image, CUmodule *module, 
         *reported = true;
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    const char *code = gpu_unpack(begin, end, &unpacked);
-    result = code ? driver.ModuleLoadData(module, code) : CUDA_ERROR_OUT_OF_MEMORY;
-    free(unpacked);
-    return result;
+    return load_code(begin, end, module);
 }
 
 /* Finds or makes the module of an image in a context, which is current. */
@@ -150,7 +181,7 @@ static CUresult load_image_here(struct weft_image *image, CUcontext context,
     bool reported = false;
     CUresult error = driver.vendor == GPU_VENDOR_AMD
                          ? load_amd_code(image, &loaded->module, &reported)
-                         : load_ptx(image, &loaded->module);
+                         : load_cubin(image, &loaded->module);
     if (error) {
         char text[160];
         if (!reported)

@@ -87,6 +87,21 @@ elif [ $clang = yes ]; then
     grep -qE "^weft cc: --hip: .* (finds no lld|has no back end amdgcn)" words || fail "--hip: $(cat words)"
 fi
 
+# Cubins by ptxas, or what stands for it here.
+printf '#!/bin/sh\nprintf "%%s %%s" "$1" "$(grep -c "^.visible .entry" "$2")" > "$4"\n' > assemble && chmod +x assemble
+if [ $clang = yes ]; then
+    WEFT_PTXAS=$PWD/assemble "$weft" cc --cubin=80,90 -c twice.c -o cubin.o 2> words || fail "--cubin: $(cat words)"
+    for arch in sm_80 sm_90; do
+        nm cubin.o | grep -q " weft_image_${arch}_end\$" || fail "--cubin: no $arch: $(nm cubin.o)"
+    done
+    if command -v ptxas > /dev/null; then
+        "$weft" cc --cubin=90 -c twice.c -o cubin.o 2> words || fail "--cubin by ptxas: $(cat words)"
+    fi
+    "$weft" cc main.o cubin.o -o cubin || fail "linking cubin.o: status $?"
+    seen=$(WEFT_TARGET=simt "$weft" run -n 2 ./cubin | sort)
+    [ "$seen" = "$wanted" ] || fail "cubin: $seen"
+fi
+
 # WORDS STATUS argument...: the command fails with it.
 refuses() {
     local text=$1 wanted=$2 status=0
@@ -103,6 +118,8 @@ refuses "-E makes no program" 2 -E twice.c
 printf '#!/bin/sh\necho 14.0.6\n' > old && chmod +x old
 WEFT_CLANG=$PWD/old refuses "old is version 14.0.6; device code needs clang 18 or newer" 0 -c twice.c -o old.o
 refuses "--hip=gfx1100: Weft's device code is for AMD GPUs gfx90a and gfx942" 2 --hip=gfx90a,gfx1100 twice.c
+refuses "--cubin=sm_90: name compute capabilities from 70 on, as 80,90,100" 2 --cubin=80,sm_90 twice.c
+WEFT_CLANG=$PWD/old refuses "--cubin: .*old is version 14.0.6" 1 --cubin=90 -c twice.c
 cat > odd << 'END'
 #!/bin/sh
 case $1 in

@@ -72,9 +72,9 @@ static void code_of_an_amd_gpu(void **state)
         base_last_error(),
         "the kernels of test.c have no code for AMD GPUs; compile them with `weft cc "
         "--hip`, or WEFT_HIP_ARCHITECTURES in CMake");
-    weft_image_add_hip(&image, "gfx90a", codes[0], codes[0] + 4);
-    weft_image_add_hip(&other, "gfx942", codes[1], codes[1] + 4);
-    weft_image_add_hip(&image, "gfx942", codes[2], codes[2] + 4);
+    weft_image_add_code(&image, "gfx90a", codes[0], codes[0] + 4);
+    weft_image_add_code(&other, "gfx942", codes[1], codes[1] + 4);
+    weft_image_add_code(&image, "gfx942", codes[2], codes[2] + 4);
     assert_int_equal(program_find_amd(&image, "gfx942:sramecc+:xnack-", &begin, &end), WEFT_OK);
     assert_ptr_equal(begin, codes[2]);
     assert_ptr_equal(end, codes[2] + 4);
@@ -90,6 +90,38 @@ static void code_of_an_amd_gpu(void **state)
     struct weft_dev dev = {.me = 3};
     assert_int_equal(program_upload(&third, &dev, sizeof dev, 0),
                      is_amd() ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS);
+}
+
+/* The cubin of the latest minor version that the GPU runs; code of other GPUs does not count. */
+static void cubin_of_a_gpu(void **state)
+{
+    static struct weft_image with = {"with.c", ptx, ptx + sizeof ptx, NULL};
+    static const char codes[5][4] = {"7.0", "8.0", "8.6", "9.0", "10."};
+    static const struct {
+        int capability, wanted;
+    } rows[] = {{70, 0}, {75, 0},  {80, 1},  {83, 1},  {86, 2},   {89, 2},
+                {90, 3}, {100, 4}, {103, 4}, {60, -1}, {110, -1}, {120, -1}};
+    const char *begin = NULL, *end = NULL;
+    (void)state;
+    assert_false(program_find_cubin(&with, 90, &begin, &end));
+    weft_image_add_code(&with, "gfx942", codes[0], codes[0] + 4);
+    bool amd = program_has_amd();
+    for (int i = 0; i < 5; i++) /* in an order of its own */
+        weft_image_add_code(
+            &with, ((const char *[]){"sm_70", "sm_80", "sm_86", "sm_90", "sm_100"})[i * 3 % 5],
+            codes[i * 3 % 5], codes[i * 3 % 5] + 3);
+    assert_int_equal(program_has_amd(), amd);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool found = program_find_cubin(&with, rows[i].capability, &begin, &end);
+        assert_int_equal(found, rows[i].wanted >= 0);
+        if (found) {
+            assert_ptr_equal(begin, codes[rows[i].wanted]);
+            assert_ptr_equal(end, codes[rows[i].wanted] + 3);
+        }
+    }
+    assert_false(program_find_cubin(&image, 90, &begin, &end));
+    assert_int_equal(program_find_amd(&with, "gfx90a", &begin, &end), WEFT_ERR_UNSUPPORTED);
+    assert_null(strstr(base_last_error(), "sm_"));
 }
 
 /* The library's own kernels, where the build made them. */
@@ -185,17 +217,17 @@ static void blocks_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(state_uploaded), cmocka_unit_test(launched),
-                                       cmocka_unit_test(blocks_counted),
-                                       cmocka_unit_test(code_of_an_amd_gpu),
-                                       cmocka_unit_test(code_of_the_library)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(state_uploaded), cmocka_unit_test(launched),
+        cmocka_unit_test(blocks_counted), cmocka_unit_test(code_of_an_amd_gpu),
+        cmocka_unit_test(cubin_of_a_gpu), cmocka_unit_test(code_of_the_library)};
     /* what the stand-in takes for a module with the state */
     static const char code[] = "global weft_dev_state 384";
     if (gpu_api_open(&driver))
         return 1;
     if (is_amd()) {
         assert_int_equal(program_devices(), 0); /* it has no code for them yet */
-        weft_image_add_hip(&image, "gfx942", code, code + sizeof code);
+        weft_image_add_code(&image, "gfx942", code, code + sizeof code);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

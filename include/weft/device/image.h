@@ -3,13 +3,14 @@
  * package makes for each source, and `weft cc`, include this header in C:
  *
  *     WEFT_IMAGE("shift.c", "/tmp/shift.ptx")   the PTX of this file becomes part of the object
- *     WEFT_IMAGE_HIP(gfx90a, "/tmp/shift.gfx90a")   so does its code object for that AMD GPU
+ *     WEFT_IMAGE_CODE(gfx90a, "/tmp/shift.gfx90a")   so does its code for that GPU: a code object
+ *                                               of AMD, or a cubin (sm_90)
  *     WEFT_IMAGE_STATE(2)                       it has weft_dev_state: the library fills it; 2 is
  *                                               its weft_dev_carriers
  *     WEFT_IMAGE_KERNEL(shift)                  it has this WEFT_KERNEL
  *
- * The library loads the PTX through the CUDA driver when it is first needed, and a code object
- * through HIP. */
+ * The library loads a cubin for the GPU's generation, else the PTX, through the CUDA driver when it
+ * is first needed, and a code object through HIP. */
 #ifndef WEFT_DEVICE_IMAGE_H
 #define WEFT_DEVICE_IMAGE_H
 
@@ -38,10 +39,10 @@ struct weft_image_kernel {
 int weft_image_upload(struct weft_image *image, const struct weft_dev *state, size_t bytes,
                       int ordinal);
 
-/* Adds a code object for the AMD GPU `arch`, an ELF file as it is or as a frame of LZ4, with the
- * same kernels and state. It must stay as it is. */
-void weft_image_add_hip(const struct weft_image *image, const char *arch, const char *begin,
-                        const char *end);
+/* Adds code for the GPU `arch` ("gfx942", "sm_90"), an ELF file as it is or as a frame of LZ4, with
+ * the same kernels and state. It must stay as it is. */
+void weft_image_add_code(const struct weft_image *image, const char *arch, const char *begin,
+                         const char *end);
 
 #ifdef __cplusplus
 }
@@ -63,7 +64,7 @@ void weft_image_add_hip(const struct weft_image *image, const char *arch, const 
         weft_cuda_register(&weft_driver_runtime);                                                  \
     }
 
-#define WEFT_IMAGE_HIP(arch, file)                                                                 \
+#define WEFT_IMAGE_CODE(arch, file)                                                                \
     __asm__(".pushsection .rodata, \"a\"\n"                                                        \
             ".balign 64\n"                                                                         \
             "weft_image_" #arch "_begin:\n"                                                        \
@@ -74,8 +75,8 @@ void weft_image_add_hip(const struct weft_image *image, const char *arch, const 
     extern const char weft_image_##arch##_end[] __attribute__((visibility("hidden")));             \
     __attribute__((constructor)) static void weft_image_register_##arch(void)                      \
     {                                                                                              \
-        weft_image_add_hip(&weft_image, #arch, weft_image_##arch##_begin,                          \
-                           weft_image_##arch##_end);                                               \
+        weft_image_add_code(&weft_image, #arch, weft_image_##arch##_begin,                         \
+                            weft_image_##arch##_end);                                              \
     }
 
 #define WEFT_IMAGE_STATE(transports)                                                               \

@@ -42,10 +42,10 @@ WEFT_EXPORT int weft_image_upload(struct weft_image *image, const struct weft_de
     return program_upload(image, state, bytes, ordinal);
 }
 
-WEFT_EXPORT void weft_image_add_hip(const struct weft_image *image, const char *arch,
-                                    const char *begin, const char *end)
+WEFT_EXPORT void weft_image_add_code(const struct weft_image *image, const char *arch,
+                                     const char *begin, const char *end)
 {
-    program_add_amd(image, arch, begin, end);
+    program_add_code(image, arch, begin, end);
 }
 
 WEFT_EXPORT weft_target weft_target_get(void)
