@@ -116,7 +116,7 @@ static CUresult load_ptx(const struct weft_image *image, CUmodule *module)
 }
 
 /* Loads code for exactly some GPU. */
-static CUresult load_code(const char *begin, const char *end, CUmodule *module)
+static CUresult load_binary(const char *begin, const char *end, CUmodule *module)
 {
     char *unpacked;
     const char *code = gpu_unpack(begin, end, &unpacked);
@@ -140,7 +140,7 @@ static CUresult load_cubin(const struct weft_image *image, CUmodule *module)
             driver.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     if (result || !program_find_cubin(image, 10 * major + minor, &begin, &end))
         return load_ptx(image, module);
-    result = load_code(begin, end, module);
+    result = load_binary(begin, end, module);
     if (!result)
         return CUDA_SUCCESS;
     char text[160];
@@ -165,7 +165,7 @@ static CUresult load_amd_code(const struct weft_image *image, CUmodule *module, 
         *reported = true;
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    return load_code(begin, end, module);
+    return load_binary(begin, end, module);
 }
 
 /* Finds or makes the module of an image in a context, which is current. */
