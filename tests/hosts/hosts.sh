@@ -195,6 +195,25 @@ gda() {
     says 'mlx5_soft0 gets no address of SOFT_HCA_ADDRESS=10.77.0.9 at UDP port 4791: Cannot assign requested address'
 }
 
+# Two PEs to a host, each with an adapter of its own: p2p within a host and gda between hosts, as the library
+# chooses. The adapters' atomics are a load and a store, so those within a host go by them too.
+gda_beside_p2p() {
+    local addresses=10.77.0.1,10.77.0.11,10.77.0.2,10.77.0.12 program before
+    ip -n a addr add 10.77.0.11/24 dev eth0
+    ip -n b addr add 10.77.0.12/24 dev eth0
+    for program in "job_mixed chosen" "job_mixed words" "job_mixed order" job_rma job_collective \
+        "device_words" "device_rma" "device_collective"; do
+        before=$(came_from_a)
+        # shellcheck disable=SC2086
+        WEFT_HEAP_SIZE=4M WEFT_HCA=soft run 0 "$weft" run --hosts a:2,b:2 --env SOFT_HCA_LINK=roce \
+            --env SOFT_HCA_ADDRESS=$addresses --env SOFT_HCA_ATOMICS=weak --env WEFT_TARGET=simt \
+            "$build/bin/"$program
+        [ $(($(came_from_a) - before)) -gt 10000 ] || fail "$program: too little has left host a"
+    done
+    ip -n a addr del 10.77.0.11/24 dev eth0
+    ip -n b addr del 10.77.0.12/24 dev eth0
+}
+
 # 64 PEs on 8 hosts: they start, compute and end.
 many() {
     local program
