@@ -14,11 +14,27 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_ADDRESSES = 32, SECRET_BYTES = 24, FINISH_SECONDS = 8 };
+enum {
+    MOST_ADDRESSES = 32,
+    SECRET_BYTES = 24,
+    FINISH_SECONDS = 8,
+    /* Remote shells at a time whose agents have not connected. A thousand at once would exceed what
+     * sshd and the rendezvous admit of peers that are not authenticated. */
+    WAVE = 64,
+};
+
+/* The start of the agents, in waves. */
+struct run_hosts_start {
+    const char *secret, *job;
+    struct rendezvous_address addresses[MOST_ADDRESSES];
+    int address_count;
+    int next; /* the next host to start */
+};
 
 const char *run_host_of(const struct run *run, int pe)
 {
@@ -95,6 +111,7 @@ static void exec_agent_shell(struct run *run, int index, char **words, const int
     for (int fd = 0; fd < 3; fd++)
         if (ends[fd] >= 0 && dup2(ends[fd], fd) < 0)
             _exit(127);
+    setrlimit(RLIMIT_NOFILE, &run->hosts.files);
     sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
     if (!run->pipe_was_ignored)
         signal(SIGPIPE, SIG_DFL);
@@ -193,8 +210,31 @@ static void describe_status(int status, char *text, size_t size)
         snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* Called while waiting for the agents: fails when a remote shell has ended or the user asks the
- * job to end. */
+/* Starts the shells of further hosts, as many as have room in the wave. */
+static bool start_shells(struct run *run)
+{
+    struct run_hosts_start *start = run->hosts.start;
+    int waiting = 0;
+    for (int i = 0; i < start->next; i++)
+        waiting += run->hosts.wires[1 + i].fd < 0;
+    for (; start->next < run->hosts.count && waiting < WAVE; start->next++, waiting++) {
+        size_t bytes = 0;
+        char *setup = run_setup_write(run, start->next, start->secret, start->job, start->addresses,
+                                      start->address_count, &bytes);
+        bool good = setup && start_shell(run, start->next, setup, bytes);
+        if (!setup)
+            run_say("no memory for host %s", run->hosts.list[start->next].label);
+        if (setup)
+            explicit_bzero(setup, bytes);
+        free(setup);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+/* Called while waiting for the agents: starts further ones, and fails when a remote shell has ended
+ * or the user asks the job to end. */
 static weft_status check_agents(void *argument)
 {
     struct run *run = argument;
@@ -216,7 +256,9 @@ static weft_status check_agents(void *argument)
             run_read_source(run, run->options.npes + i, stream);
     if (poll(&watched, 1, 0) == 1)
         return base_fail(WEFT_ERR_JOB, "received a request to end before every host had answered");
-    return WEFT_OK;
+    return !run->hosts.start || start_shells(run)
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_BOOT, "not every host could be started");
 }
 
 /* After the time limit: waits up to 1.5 s for agents that could not connect, which print the
@@ -237,46 +279,39 @@ static void wait_for_failed_agents(struct run *run)
     }
 }
 
-static bool start_shells(struct run *run, const char *secret, const char *job, int port)
-{
-    struct rendezvous_address addresses[MOST_ADDRESSES];
-    int count = listen_addresses(addresses, MOST_ADDRESSES, port);
-    for (int i = 0; i < run->hosts.count; i++) {
-        size_t bytes = 0;
-        char *setup = run_setup_write(run, i, secret, job, addresses, count, &bytes);
-        bool good = setup && start_shell(run, i, setup, bytes);
-        if (!setup)
-            run_say("no memory for host %s", run->hosts.list[i].label);
-        if (setup)
-            explicit_bzero(setup, bytes);
-        free(setup);
-        if (!good)
-            return false;
-    }
-    return true;
-}
-
-static bool await_agents(struct run *run, const char *secret, const char *job, int listening)
+/* The names of the agents for messages, as the rendezvous wants them; NULL: no memory. */
+static const char **make_names(const struct run *run)
 {
     const char **names = calloc((size_t)run->hosts.count + 1, sizeof *names);
+    for (int i = 0; names && i < run->hosts.count; i++)
+        names[1 + i] = run->hosts.list[i].label;
+    return names;
+}
+
+static bool start_agents(struct run *run, int listening)
+{
+    const struct run_hosts_start *start = run->hosts.start;
+    const char **names = NULL;
     run->hosts.wires = calloc((size_t)run->hosts.count + 1, sizeof *run->hosts.wires);
-    if (!names || !run->hosts.wires) {
-        free(names);
+    for (int i = 0; run->hosts.wires && i < run->hosts.count; i++)
+        run->hosts.wires[1 + i].fd = -1;
+    if (run->hosts.wires && !start_shells(run))
+        return false;
+    if (!run->hosts.wires || !(names = make_names(run))) {
         run_say("no memory for %d hosts", run->hosts.count);
         return false;
     }
-    for (int i = 0; i < run->hosts.count; i++)
-        names[1 + i] = run->hosts.list[i].label;
     struct rendezvous rendezvous = {.what = "weft run --hosts",
                                     .n = run->hosts.count + 1,
-                                    .key = secret,
-                                    .key_bytes = strlen(secret),
+                                    .key = start->secret,
+                                    .key_bytes = strlen(start->secret),
                                     .secret = "secret",
                                     .names = names,
                                     .many_addresses = true,
+                                    .in_waves = true,
                                     .still_wanted = check_agents,
                                     .argument = run};
-    snprintf(rendezvous.job, sizeof rendezvous.job, "%s", job);
+    snprintf(rendezvous.job, sizeof rendezvous.job, "%s", start->job);
     weft_status status = rendezvous_accept(&rendezvous, listening, run->hosts.wires);
     free(names);
     char sentence[512];
@@ -316,9 +351,14 @@ bool run_hosts_connect(struct run *run)
     }
     if (!random_hex(secret, SECRET_BYTES) || !random_hex(job, 8))
         return false;
+    struct run_hosts_start start = {.secret = secret, .job = job};
+    run_raise_descriptor_limit(&run->hosts.files);
     int listening = listen_for_agents(&port);
-    bool good = listening >= 0 && start_shells(run, secret, job, port) &&
-                await_agents(run, secret, job, listening);
+    if (listening >= 0)
+        start.address_count = listen_addresses(start.addresses, MOST_ADDRESSES, port);
+    run->hosts.start = &start;
+    bool good = listening >= 0 && start_agents(run, listening);
+    run->hosts.start = NULL;
     explicit_bzero(secret, sizeof secret);
     if (listening >= 0)
         close(listening);

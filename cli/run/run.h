@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <weft.h>
@@ -102,6 +103,8 @@ struct run_hosts {
     int count;
     struct wire *wires; /* [1 + i]: connection to the agent of list[i] */
     uint64_t end_ns;    /* Time by which the agents must have ended; 0: not yet asked to end. */
+    struct run_hosts_start *start; /* NULL: all agents have been started */
+    struct rlimit files; /* the limit of open files before it was raised, for remote shells */
 };
 
 /* How the job ends, and why. */
@@ -272,6 +275,9 @@ int run_find_program(const char *name,
 bool run_start_guard(struct run *run);
 void run_stop_guard(struct run *run);
 bool run_start_pes(struct run *run, const char *path);
+/* Raises the limit of open files as far as possible: the launcher needs up to three descriptors for
+ * a PE, and four for a host. *given: the limit before, which PEs and remote shells get. */
+void run_raise_descriptor_limit(struct rlimit *given);
 
 /* server.c */
 void run_serve(struct run *run, int pe);        /* the PE's socket is readable */

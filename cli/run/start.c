@@ -467,9 +467,7 @@ static bool start_pe(struct run *run, struct child *child)
     return good;
 }
 
-/* Raises the limit of open files: each PE needs up to three descriptors in the launcher. The PEs
- * keep the original limit. */
-static void raise_descriptor_limit(struct rlimit *given)
+void run_raise_descriptor_limit(struct rlimit *given)
 {
     getrlimit(RLIMIT_NOFILE, given);
     struct rlimit raised = {given->rlim_max, given->rlim_max};
@@ -485,7 +483,7 @@ bool run_start_pes(struct run *run, const char *path)
     }
     sigset_t all;
     sigfillset(&all);
-    raise_descriptor_limit(&child.files);
+    run_raise_descriptor_limit(&child.files);
     int count = 0;
     struct cpu *cpus = run->options.bind == RUN_BIND_NONE ? NULL : list_cpus(&count);
     child.bound = cpus && run->options.npes <= count;

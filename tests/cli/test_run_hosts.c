@@ -93,6 +93,20 @@ int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old)
     return 0;
 }
 
+void run_raise_descriptor_limit(struct rlimit *given)
+{
+    *given = (struct rlimit){256, 1000};
+    log_call("raise");
+}
+
+int __wrap_setrlimit(int what, const struct rlimit *limit);
+int __wrap_setrlimit(int what, const struct rlimit *limit)
+{
+    log_call("setrlimit %s %d %d", what == RLIMIT_NOFILE ? "files" : "?", (int)limit->rlim_cur,
+             (int)limit->rlim_max);
+    return 0;
+}
+
 void (*__wrap_signal(int number, void (*handler)(int)))(int);
 void (*__wrap_signal(int number, void (*handler)(int)))(int)
 {
@@ -287,7 +301,8 @@ weft_status __wrap_rendezvous_accept(const struct rendezvous *rendezvous, int li
     log_call("accept %d at %d: %s %s, %zu bytes of %s, job %s%s", rendezvous->n, listening,
              rendezvous->what, (const char *)rendezvous->key, rendezvous->key_bytes,
              rendezvous->secret, rendezvous->job,
-             rendezvous->many_addresses ? ", many addresses" : "");
+             rendezvous->many_addresses && rendezvous->in_waves ? ", many addresses, in waves"
+                                                                : "");
     asked = *rendezvous;
     *asked_names = '\0';
     assert_null(rendezvous->names[0]);
@@ -419,7 +434,7 @@ static void all_hosts_are_reached(void **state)
     char expected[2000];
     snprintf(
         expected, sizeof expected,
-        "random 24\nrandom 8\nlisten at 0\n32 addresses at port 4321\n"
+        "random 24\nrandom 8\nraise\nlisten at 0\n32 addresses at port 4321\n"
         "setup 0: %s 08111a232c353e47, 3 addresses\nreach a by ssh, weft run --agent -\n"
         "fcntl 1402 nonblock\nwrite setup (5) to 1402\nfork\nclose 1401\nsetpgid 801 801\n"
         "pidfd of 801\nforget 5 bytes\n"
@@ -427,7 +442,7 @@ static void all_hosts_are_reached(void **state)
         "fcntl 1404 nonblock\nwrite setup (5) to 1404\nfork\nclose 1403\nsetpgid 802 802\n"
         "pidfd of 802\nforget 5 bytes\n"
         "accept 3 at 1600: weft run --hosts %s, 48 bytes of secret, job 08111a232c353e47, many "
-        "addresses\n"
+        "addresses, in waves\n"
         "forget 49 bytes\nclose 1600\nclose 1404\n"
         "watch 1501 in: host 0\nwatch 1201 in: host exit 0\n"
         "watch 1502 in: host 1\nwatch 1202 in: host exit 1\n",
@@ -548,18 +563,18 @@ static void what_can_fail_before_the_fork(void **state)
         assert_null(strstr(call_log, "fork"));
         forget(&run);
     }
-    run = unconnected(2);
-    memory_fails_in = 0;
-    connect_fails(&run, "no memory for the command that reaches host a");
-    assert_null(strstr(call_log, "fork"));
-    forget(&run);
-    for (int block = 1; block < 3; block++) {
+    for (int block = 0; block < 2; block++) {
         run = unconnected(2);
-        memory_fails_in = 1 + block; /* two for the commands */
+        memory_fails_in = block ? 3 : 0; /* two for the commands */
         connect_fails(&run, "no memory for 2 hosts");
         assert_null(strstr(call_log, "accept"));
         forget(&run);
     }
+    run = unconnected(2);
+    memory_fails_in = 1;
+    connect_fails(&run, "no memory for the command that reaches host a");
+    assert_null(strstr(call_log, "fork"));
+    forget(&run);
     for (int watch = 0; watch < 2; watch++) {
         run = unconnected(1);
         run.options.prefix = true;
@@ -665,15 +680,18 @@ static void the_child_becomes_the_shell(void **state)
     struct run run = unconnected(1);
     sigemptyset(&run.old_mask);
     sigaddset(&run.old_mask, SIGUSR2);
-    become(&run,
-           "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\n"
-           "sigprocmask set USR1 0 USR2 1\nsignal 13 default\nexec rsh: rsh a -\n_exit 127\n");
+    become(
+        &run,
+        "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\n"
+        "setrlimit files 256 1000\nsigprocmask set USR1 0 USR2 1\nsignal 13 default\nexec rsh: rsh a -\n_exit 127\n");
     assert_int_equal(run.guard.groups[6], getpid());
     forget(&run);
     run = unconnected(1);
     run.options.prefix = run.pipe_was_ignored = true;
-    become(&run, "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\ndup2 1404 1\ndup2 1406 2\n"
-                 "sigprocmask set USR1 0 USR2 0\nexec rsh: rsh a -\n_exit 127\n");
+    become(
+        &run,
+        "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\ndup2 1404 1\ndup2 1406 2\n"
+        "setrlimit files 256 1000\nsigprocmask set USR1 0 USR2 0\nexec rsh: rsh a -\n_exit 127\n");
     forget(&run);
     run = unconnected(1);
     system_.dup_fails_in = 0;

@@ -297,11 +297,14 @@ static weft_status wait_for_members(struct rendezvous_hub *hub)
     const int step_ms = 100;
     while (hub->missing > 0) {
         uint64_t before = clock_now_ns();
+        int missing = hub->missing;
         weft_status status = serve_once(hub, step_ms);
         if (!status && hub->rendezvous->still_wanted)
             status = hub->rendezvous->still_wanted(hub->rendezvous->argument);
         if (status)
             return status;
+        if (hub->rendezvous->in_waves && hub->missing < missing)
+            limit = boot_limit_join();
         uint64_t passed = clock_now_ns() - before;
         if (passed > 2 * step_ms * UINT64_C(1000000)) /* this process was stopped, or very busy */
             passed = 2 * step_ms * UINT64_C(1000000);

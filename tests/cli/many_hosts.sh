@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# many_hosts.sh WEFT HOSTS: `weft run --hosts` with many hosts, whose remote shell runs the agent here.
+# They start in waves, with few open files; a host that is not reached is named, and nothing is left.
+set -u
+weft=$1 hosts=$2 failures=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export WEFT_RSH=$folder/shell FOLDER=$folder
+cat >"$folder/shell" <<'END'
+#!/bin/sh
+# The number of shells whose agents have not begun is noted; a mark is left where no host may be.
+host=$1
+shift
+[ "$host" != "$BAD" ] || { echo "ssh: connect to host $host port 22: No route to host" >&2; exit 255; }
+[ "$(ulimit -n)" = "${LIMIT:-$(ulimit -n)}" ] || echo "limit of open files: $(ulimit -n)" >&2
+echo "$host" >>"$FOLDER/begun"
+exec sh -c "$*"
+END
+chmod +x "$folder/shell"
+
+fail() {
+    echo "many_hosts.sh: $*"
+    failures=$((failures + 1))
+}
+
+list=$(seq -s, -f 'node%g' 1 "$hosts")
+# A soft limit of 256 is raised to the hard one, but not for the PEs.
+(
+    ulimit -S -n 256
+    LIMIT=256 timeout 250 "$weft" run --hosts "$list" --prefix sh -c 'echo "$WEFT_PE on $WEFT_BOOT_HOST, $(ulimit -n) files"'
+) >"$folder/out" 2>&1 || fail "$hosts hosts: status $?: $(tail -n 3 "$folder/out")"
+[ "$(sort -u "$folder/begun" | wc -l)" = "$hosts" ] || fail "not every host was started"
+[ "$(grep -cE '^\[node[0-9]+ [0-9]+\] [0-9]+ on node[0-9]+, 256 files$' "$folder/out")" = "$hosts" ] ||
+    fail "$(grep -vE '256 files$' "$folder/out" | head -n 3)"
+grep -q "dropped" "$folder/out" && fail "agents were dropped: $(grep -m1 dropped "$folder/out")"
+
+# One in the last wave is not reached.
+: >"$folder/begun"
+BAD=node$((hosts - 3)) timeout 250 "$weft" run --hosts "$list" sleep 60 >"$folder/out" 2>&1 && fail "a host that is not reached: status 0"
+grep -q "^weft run: host node$((hosts - 3)): .* ended with status 255 before weft started there" "$folder/out" ||
+    fail "what was said of that host: $(tail -n 3 "$folder/out")"
+for _ in $(seq 50); do
+    left=$(pgrep -f "$folder/shell|run --agent" | wc -l)
+    [ "$left" = 0 ] && break
+    sleep 0.1
+done
+[ "$left" = 0 ] || fail "$left processes are left"
+
+# Too few files for all.
+(
+    ulimit -n 128
+    timeout 250 "$weft" run --hosts "$list" true
+) >"$folder/out" 2>&1 && fail "128 open files: status 0"
+grep -q "open files; raise the limit of open files (ulimit -n)" "$folder/out" || fail "128 open files: $(tail -n 3 "$folder/out")"
+[ $failures = 0 ]
