@@ -680,10 +680,9 @@ static void the_child_becomes_the_shell(void **state)
     struct run run = unconnected(1);
     sigemptyset(&run.old_mask);
     sigaddset(&run.old_mask, SIGUSR2);
-    become(
-        &run,
-        "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\n"
-        "setrlimit files 256 1000\nsigprocmask set USR1 0 USR2 1\nsignal 13 default\nexec rsh: rsh a -\n_exit 127\n");
+    become(&run, "fork\nsetpgid 0 0\nprctl death signal 9\ndup2 1401 0\n"
+                 "setrlimit files 256 1000\nsigprocmask set USR1 0 USR2 1\nsignal 13 default\n"
+                 "exec rsh: rsh a -\n_exit 127\n");
     assert_int_equal(run.guard.groups[6], getpid());
     forget(&run);
     run = unconnected(1);
