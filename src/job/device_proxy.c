@@ -436,6 +436,7 @@ weft_status device_proxy_quiet(struct device_proxy *self)
         proxy_request_completion(&self->proxies[i], end[i]);
     }
     for (uint32_t i = 0; i < self->n && !status; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): the loop above has set it */
         status = wait_completed(self->job, &self->proxies[i], end[i]);
     return status;
 }

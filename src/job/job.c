@@ -513,6 +513,7 @@ bool job_ended_well(const struct weft_job *job)
 {
     if (!job->box)
         return job->ended_well;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a job with a black box has a boot */
     for (int slot = 0; slot < job->boot->local_npes; slot++) {
         const struct box *box = job_box(job, slot);
         if (atomic_load(&box->state) == BOX_ABORTED && box->exit_code == 0)

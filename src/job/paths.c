@@ -358,6 +358,7 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
     weft_status status = failed ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(job->boot, status);
     for (int pe = 0; pe < job->npes && !status; pe++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): seen[] is full */
         if (!seen[pe][0])
             continue;
         failed[pe] = choices[pe].path;
@@ -369,6 +370,7 @@ static weft_status replace_paths(struct weft_job *job, weft_kind kind, const cha
     weft_status first = status;
     for (int pe = 0; pe < job->npes && !status; pe++) {
         weft_status one =
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): seen[] is full */
             seen[pe][0] ? replace_path(job, kind, pe, failed[pe], seen[pe], quiet) : WEFT_OK;
         first = first ? first : one;
     }

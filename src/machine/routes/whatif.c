@@ -328,6 +328,7 @@ static weft_status apply_one(struct machine *machine, char *text)
         if (strcmp(c->first, w.at[0]) != 0 ||
             (c->second && (w.n < 2 || strcmp(c->second, w.at[1]) != 0)))
             continue;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there are w.n words */
         if (w.n < c->words || w.n > c->words_most || (c->fourth && strcmp(c->fourth, w.at[3]) != 0))
             return wrong_form(c);
         return c->apply(machine, &w);

@@ -21,8 +21,10 @@ static weft_status begin_rooted(struct weft_team *team, const struct coll_reques
     if (status || !request->bytes)
         return status;
     if (__builtin_mul_overflow((size_t)request->bytes, blocks, &all))
-        return base_fail(WEFT_ERR_RANGE, "%s: %zu bytes of %d PEs are too many", request->function,
-                         (size_t)request->bytes, team->n);
+        return base_fail(
+            WEFT_ERR_RANGE, "%s: %zu bytes of %d PEs are too many", request->function,
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): coll_begin() refuses NULL */
+            (size_t)request->bytes, team->n);
     status = coll_find_range(request->function, "dst", team, request->dst, all, &to);
     if (!status && !request->src)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", request->function);
@@ -49,6 +51,7 @@ WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src,
         begin_rooted(team, &request, BOX_OP_GATHER, team ? (size_t)team->n : 1, &done);
     if (done)
         return status;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): begin_rooted() refuses NULL */
     status = coll_put_block(team, root, (char *)dst + (size_t)team->me * bytes, src, bytes);
     return coll_finish_puts(team, BOX_OP_GATHER, status);
 }

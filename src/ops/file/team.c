@@ -99,6 +99,7 @@ static weft_status move_mine(const struct team_transfer *s, struct block_result 
         status = status ? status : found;
     }
     if (count) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): file_find() refuses NULL */
         weft_status moved = file_engine_run(s->file->engine, list, count);
         status = status ? status : moved;
     }

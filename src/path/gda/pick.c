@@ -76,6 +76,7 @@ static void pick_share(const struct world *world, int pe, struct gda_picked *pic
         if (free >> i & 1 && passed++ >= before * share)
             picked->which[picked->count++] = i;
     if (!picked->count)
+        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): called with candidates */
         picked->which[picked->count++] = local_rank(world, pe) % equal;
 }
 
