@@ -273,6 +273,14 @@ group_gda() {
         extra="WEFT_TARGET=cuda WEFT_PATH=gda $queues"
         programs gda 2 rma signal
     done
+    # Two nodes of two PEs: p2p within a node, gda between them, and all atomics by the adapters.
+    extra="WEFT_TEST_NODE_PES=2 SOFT_HCA_ATOMICS=weak"
+    for program in rma atomic signal collective; do
+        run "gda beside p2p: $program" 4 60 "$build/bin/job_gpu_$program"
+    done
+    extra="WEFT_TARGET=cuda WEFT_TEST_NODE_PES=2 SOFT_HCA_ATOMICS=weak SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=50"
+    programs "gda beside p2p:" 4 rma atomics signal words
+    litmus "gda beside p2p:" 3 message_passing put_signal
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
 # The same model on 1, 2 and 4 GPUs; each result must equal that of one GPU.
