@@ -24,25 +24,30 @@
 /* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
 enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
 
-static size_t ring_bytes(const struct gda *gda)
+static size_t ring_bytes(uint32_t depth)
 {
-    size_t bytes = (size_t)gda->depth * WEFT_DEV_GDA_BLOCK;
+    size_t bytes = (size_t)depth * WEFT_DEV_GDA_BLOCK;
     return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
 }
 
-static size_t results_bytes(const struct gda *gda)
+static size_t results_bytes(uint32_t depth)
 {
-    size_t bytes = ((size_t)gda->depth + 1) * WEFT_DEV_GDA_RESULT;
+    size_t bytes = ((size_t)depth + 1) * WEFT_DEV_GDA_RESULT;
     return (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
+}
+
+size_t gda_queue_bytes(uint32_t depth)
+{
+    return 2 * ring_bytes(depth) + GDA_PAGE + results_bytes(depth);
 }
 
 struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number)
 {
     struct gda_layout at;
-    at.bytes = 2 * ring_bytes(gda) + GDA_PAGE + results_bytes(gda);
+    at.bytes = gda_queue_bytes(gda->depth);
     at.ring = number * at.bytes;
-    at.completions = at.ring + ring_bytes(gda);
-    at.page = at.completions + ring_bytes(gda);
+    at.completions = at.ring + ring_bytes(gda->depth);
+    at.page = at.completions + ring_bytes(gda->depth);
     at.results = at.page + GDA_PAGE;
     return at;
 }
@@ -129,7 +134,7 @@ static weft_status create_host_queue(struct gda *gda, int pe, uint32_t name)
     q->turns = WEFT_DEV_GDA_UNUSED;
     qp->adapter = &gda->adapters->one[a];
     qp->umem = gda->area_umems[a]->umem_id;
-    memset(gda->area + at.completions, 0xff, ring_bytes(gda));
+    memset(gda->area + at.completions, 0xff, ring_bytes(gda->depth));
     return gda_create_queue(gda, qp, q, &at, gda->area);
 }
 

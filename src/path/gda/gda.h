@@ -308,6 +308,7 @@ struct gda_layout {
     size_t ring, completions, page, results, bytes;
 };
 struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number);
+size_t gda_queue_bytes(uint32_t depth);
 /* Creates the DevX objects of a queue whose memory is registered. */
 weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                              const struct gda_layout *at, char *area);

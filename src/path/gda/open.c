@@ -17,7 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES_MOST = 64, DEPTH_LEAST = 128, DEPTH_MOST = 32768, EACH_MOST = 64 };
+enum {
+    DEVICES_MOST = 64,
+    DEPTH_LEAST = 128,
+    DEPTH_MOST = 32768,
+    EACH_MOST = 64,
+    AUTOMATIC_BYTES_MOST = 256 << 20,
+};
 
 /* ------------------------------------------------------------------------------ configuration */
 
@@ -225,6 +231,37 @@ static weft_status check_requested(const struct nic_finding *finding)
         adapters->count);
 }
 
+/* Whether WEFT_PATH names this path. */
+static bool is_asked_for(void)
+{
+    struct path_order order;
+    bool asked = false;
+    if (path_order_parse(config_string(CONFIG_PATH), &order))
+        return false;
+    for (int i = 0; i < order.count; i++)
+        asked |= order.order[i] == PATH_GDA;
+    return asked;
+}
+
+/* Every PE has queues to every other from the beginning, which lie in pinned memory. In a large job
+ * that is more than anybody expects of a path that he has not asked for. */
+static void give_up_if_large(struct nic_finding *finding)
+{
+    struct gda_adapters *adapters = finding->adapters;
+    size_t each = gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
+    size_t bytes = (size_t)finding->world->npes * (gda_queues_each(1) + 1) * each;
+    if (!adapters->count || bytes <= AUTOMATIC_BYTES_MOST || is_asked_for())
+        return;
+    snprintf(finding->lacks, finding->lacks_bytes,
+             "queues to %d PEs would take %zu MiB of pinned memory of each; WEFT_PATH=gda,... uses "
+             "it all the same, WEFT_GDA_QUEUES=1 takes less",
+             finding->world->npes, bytes >> 20);
+    for (uint32_t a = 0; a < adapters->count; a++)
+        gda_close_adapter(&adapters->one[a]);
+    adapters->count = 0;
+    finding->candidates.count = finding->candidates.requested = 0;
+}
+
 static weft_status find_own_adapters(struct nic_finding *finding)
 {
     char folder[PATH_MAX];
@@ -243,6 +280,7 @@ static weft_status find_own_adapters(struct nic_finding *finding)
         return WEFT_OK;
     }
     open_nearest(finding);
+    give_up_if_large(finding);
     log_debug(LOG_GDA, "path gda: %u adapters, libraries %s", finding->adapters->count,
               folder[0] ? folder : "of the system");
     return check_requested(finding);
