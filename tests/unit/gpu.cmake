@@ -89,7 +89,7 @@ foreach(order delayed reordered)
   foreach(program gpu gpu_peers gpu_api_faults)
     add_test(NAME unit.${program}.${order} COMMAND test_${program})
     set_property(GLOBAL PROPERTY COMMAND_OF_unit.${program}.${order} test_${program})
-    set_tests_properties(unit.${program}.${order} PROPERTIES LABELS unit TIMEOUT 120
+    set_tests_properties(unit.${program}.${order} PROPERTIES LABELS unit TIMEOUT ${WEFT_TEST_TIMEOUT}
                          SKIP_RETURN_CODE 77
                          ENVIRONMENT "LD_LIBRARY_PATH=${FAKE_CUDA_FOLDER};FAKE_CUDA_ORDER=${order}")
   endforeach()
