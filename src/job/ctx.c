@@ -73,7 +73,9 @@ static weft_status fill_table(struct weft_ctx *ctx, struct peer **table, weft_ki
         enum path_id own = ctx->job->paths.choices[kind][pe].path;
         status = fill_peer(ctx, &peers[i], kind, pe, all == PATH_NONE ? own : all);
     }
-    *table = peers;
+    /* Release: a thread in another call that finds the table sees what is in it. */
+    if (!*table)
+        __atomic_store_n(table, peers, __ATOMIC_RELEASE);
     return status;
 }
 

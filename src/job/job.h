@@ -248,7 +248,7 @@ void ctx_empty(struct weft_ctx *ctx);
 /* The peer by which this context's atomics, and signals that are added to, reach the same PE. */
 static inline struct peer *ctx_atomic_peer(const struct weft_ctx *ctx, struct peer *peer)
 {
-    struct peer *peers = ctx->atomic_peers[peer->kind];
+    struct peer *peers = __atomic_load_n(&ctx->atomic_peers[peer->kind], __ATOMIC_ACQUIRE);
     return unlikely(peers != NULL) ? &peers[peer - ctx->peers[peer->kind]] : peer;
 }
 
