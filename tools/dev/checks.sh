@@ -459,7 +459,7 @@ verb_arm() {
     step "building build-arm" nice ninja -C build-arm -j "$cores" || exit 1
     cp build/bin/weft build-arm/bin/weft
     tests build-arm "tests on 64-bit Arm" ctest -L '^(unit|job|shmem|simt|device|litmus)$' -LE long \
-        -E 'unit.(file_drive|file_faults|gpu_peers|wire|install|layout|pages|man_|documented|release|dev)|file_disks|threadless' \
+        -E 'unit.(file_drive|file_faults|gpu_peers|gpu_relay|wire|install|layout|pages|man_|documented|release|dev)|file_disks|threadless' \
         ${1:+-R "$1"}
     summary
 }
