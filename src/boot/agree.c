@@ -46,6 +46,7 @@ static weft_status gather_sentences(struct boot *boot, int failed, weft_status o
     return status;
 }
 
+#undef boot_agree
 weft_status boot_agree(struct boot *boot, weft_status status)
 {
     if (boot->npes == 1)

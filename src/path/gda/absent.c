@@ -22,4 +22,4 @@ static weft_status absent_probe(const struct path_world *world, struct path_foun
 }
 
 const struct path_ops path_gda = {
-    .name = "gda", .obstacle = absent_obstacle, .probe = absent_probe};
+    .name = "gda", .automatic = true, .obstacle = absent_obstacle, .probe = absent_probe};
