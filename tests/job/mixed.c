@@ -116,7 +116,7 @@ static void order(void)
         _Alignas(64) uint64_t back;
     } *area = alloc(job, sizeof *area);
     uint64_t late = 0;
-    for (uint64_t round = 1; round <= 10 * ROUNDS && me < PER_NODE; round++) {
+    for (uint64_t round = 1; round <= 2 * ROUNDS && me < PER_NODE; round++) {
         if (me == 1) {
             OK(weft_wait_until(ctx, WEFT_UINT64, &area->flag, WEFT_GE, round));
             late += __atomic_load_n(&area->word, __ATOMIC_RELAXED) < round;
