@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # weft_image.sh SOURCE PTX IMAGE LZ4 [ARCH=FILE]...: writes IMAGE, the C file that makes the PTX of a
-# source, and its code for some GPUs (gfx942, sm_90), a part of a program (<weft/device/image.h>); packed by the
-# program LZ4, unless that is empty. weft_kernels() of the CMake package and `weft cc` call it.
+# source, and its code for some GPUs (gfx942, sm_90), a part of a program (<weft/device/image.h>);
+# packed by the program LZ4, unless that is empty. weft_kernels() and `weft cc` call it.
 set -eu
 source=$1 ptx=$2 image=$3 lz4=${4:-}
 if [ $# -gt 4 ]; then shift 4; else shift $#; fi

@@ -23,12 +23,12 @@ enum {
     MOST_ADDRESSES = 32,
     SECRET_BYTES = 24,
     FINISH_SECONDS = 8,
-    /* Remote shells at a time whose agents have not connected. A thousand at once would exceed what
-     * sshd and the rendezvous admit of peers that are not authenticated. */
-    WAVE = 64,
+    /* Remote shells whose agents have yet to connect. A thousand at once would exceed what sshd and
+     * the rendezvous admit of peers that are not authenticated. */
+    STARTING_MOST = 64,
 };
 
-/* The start of the agents, in waves. */
+/* The start of the agents, STARTING_MOST at a time. */
 struct run_hosts_start {
     const char *secret, *job;
     struct rendezvous_address addresses[MOST_ADDRESSES];
@@ -210,14 +210,14 @@ static void describe_status(int status, char *text, size_t size)
         snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* Starts the shells of further hosts, as many as have room in the wave. */
+/* Starts the shells of further hosts, until STARTING_MOST agents have yet to connect. */
 static bool start_shells(struct run *run)
 {
     struct run_hosts_start *start = run->hosts.start;
     int waiting = 0;
     for (int i = 0; i < start->next; i++)
         waiting += run->hosts.wires[1 + i].fd < 0;
-    for (; start->next < run->hosts.count && waiting < WAVE; start->next++, waiting++) {
+    for (; start->next < run->hosts.count && waiting < STARTING_MOST; start->next++, waiting++) {
         size_t bytes = 0;
         char *setup = run_setup_write(run, start->next, start->secret, start->job, start->addresses,
                                       start->address_count, &bytes);
@@ -308,7 +308,7 @@ static bool start_agents(struct run *run, int listening)
                                     .secret = "secret",
                                     .names = names,
                                     .many_addresses = true,
-                                    .in_waves = true,
+                                    .limit_from_last = true,
                                     .still_wanted = check_agents,
                                     .argument = run};
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", start->job);

@@ -103,7 +103,7 @@ struct run_hosts {
     int count;
     struct wire *wires; /* [1 + i]: connection to the agent of list[i] */
     uint64_t end_ns;    /* Time by which the agents must have ended; 0: not yet asked to end. */
-    struct run_hosts_start *start; /* NULL: all agents have been started */
+    struct run_hosts_start *start; /* NULL: no agents are being started */
     struct rlimit files; /* the limit of open files before it was raised, for remote shells */
 };
 

@@ -119,6 +119,9 @@ printf '#!/bin/sh\necho 14.0.6\n' > old && chmod +x old
 WEFT_CLANG=$PWD/old refuses "old is version 14.0.6; device code needs clang 18 or newer" 0 -c twice.c -o old.o
 refuses "--hip=gfx1100: Weft's device code is for AMD GPUs gfx90a and gfx942" 2 --hip=gfx90a,gfx1100 twice.c
 refuses "--cubin=sm_90: name compute capabilities from 70 on, as 80,90,100" 2 --cubin=80,sm_90 twice.c
+if [ $clang = yes ]; then
+    WEFT_PTXAS=$PWD/none refuses "--cubin: there is no $PWD/none; install the CUDA toolkit" 1 --cubin=90 -c twice.c
+fi
 WEFT_CLANG=$PWD/old refuses "--cubin: .*old is version 14.0.6" 1 --cubin=90 -c twice.c
 cat > odd << 'END'
 #!/bin/sh

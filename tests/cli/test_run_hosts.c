@@ -301,8 +301,9 @@ weft_status __wrap_rendezvous_accept(const struct rendezvous *rendezvous, int li
     log_call("accept %d at %d: %s %s, %zu bytes of %s, job %s%s", rendezvous->n, listening,
              rendezvous->what, (const char *)rendezvous->key, rendezvous->key_bytes,
              rendezvous->secret, rendezvous->job,
-             rendezvous->many_addresses && rendezvous->in_waves ? ", many addresses, in waves"
-                                                                : "");
+             rendezvous->many_addresses && rendezvous->limit_from_last
+                 ? ", many addresses, limit from last"
+                 : "");
     asked = *rendezvous;
     *asked_names = '\0';
     assert_null(rendezvous->names[0]);
@@ -442,7 +443,7 @@ static void all_hosts_are_reached(void **state)
         "fcntl 1404 nonblock\nwrite setup (5) to 1404\nfork\nclose 1403\nsetpgid 802 802\n"
         "pidfd of 802\nforget 5 bytes\n"
         "accept 3 at 1600: weft run --hosts %s, 48 bytes of secret, job 08111a232c353e47, many "
-        "addresses, in waves\n"
+        "addresses, limit from last\n"
         "forget 49 bytes\nclose 1600\nclose 1404\n"
         "watch 1501 in: host 0\nwatch 1201 in: host exit 0\n"
         "watch 1502 in: host 1\nwatch 1202 in: host exit 1\n",

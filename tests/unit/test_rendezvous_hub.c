@@ -386,18 +386,17 @@ static void without_descriptors_the_hub_waits_until_one_is_closed(void **state)
         "a start: accepting a connection: Too many open files; raise the limit of open files");
 }
 
-/* In waves the limit counts from the last member that has come. */
-static void members_come_in_waves(void **state)
+static void the_limit_counts_from_the_last_that_has_come(void **state)
 {
-    for (int waves = 0; waves < 2; waves++) {
+    for (int from_last = 0; from_last < 2; from_last++) {
         set_up(state);
         uint64_t limit = net.limit.left_ns;
-        rendezvous.in_waves = waves;
+        rendezvous.limit_from_last = from_last;
         for (int i = 0; i < 3; i++)
             add(1 + i)->comes_ns += (uint64_t)i * limit / 4 * 3;
-        assert_int_equal(welcome(), waves ? WEFT_OK : WEFT_ERR_TIMEOUT);
+        assert_int_equal(welcome(), from_last ? WEFT_OK : WEFT_ERR_TIMEOUT);
         assert_int_equal(wires[2].fd, FIRST_FD + 1);
-        assert_int_equal(wires[3].fd, waves ? FIRST_FD + 2 : -1);
+        assert_int_equal(wires[3].fd, from_last ? FIRST_FD + 2 : -1);
     }
 }
 
@@ -492,7 +491,7 @@ int main(void)
         TEST(only_the_first_strangers_of_a_kind_are_logged),
         TEST(the_oldest_makes_room_in_a_crowd),
         TEST(without_descriptors_the_hub_waits_until_one_is_closed),
-        TEST(members_come_in_waves),
+        TEST(the_limit_counts_from_the_last_that_has_come),
         TEST(the_missing_are_named),
         TEST(the_wait_ends_with_the_job),
         TEST(time_in_which_the_hub_was_stopped_does_not_count),

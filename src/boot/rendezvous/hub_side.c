@@ -303,7 +303,7 @@ static weft_status wait_for_members(struct rendezvous_hub *hub)
             status = hub->rendezvous->still_wanted(hub->rendezvous->argument);
         if (status)
             return status;
-        if (hub->rendezvous->in_waves && hub->missing < missing)
+        if (hub->rendezvous->limit_from_last && hub->missing < missing)
             limit = boot_limit_join();
         uint64_t passed = clock_now_ns() - before;
         if (passed > 2 * step_ms * UINT64_C(1000000)) /* this process was stopped, or very busy */

@@ -20,8 +20,7 @@ struct rendezvous {
     const char *const *names; /* names of the members in sentences; NULL: their numbers */
     bool many_addresses;      /* members reach the hub at several addresses, and close all
                                  connections but one */
-    bool in_waves;            /* members come in waves: the limit of time counts from the last one
-                                 that has come */
+    bool limit_from_last;     /* the limit of time counts from the last member that has come */
     char job[64];             /* must be equal at all members; padded with zeros */
     /* Called at intervals while waiting; a status other than WEFT_OK ends the wait. May be NULL. */
     weft_status (*still_wanted)(void *argument);

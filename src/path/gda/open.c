@@ -243,8 +243,8 @@ static bool is_asked_for(void)
     return asked;
 }
 
-/* Every PE has queues to every other from the beginning, which lie in pinned memory. In a large job
- * that is more than anybody expects of a path that he has not asked for. */
+/* Every PE has queues to every other PE from the start, in pinned memory. A path that the user did
+ * not name may take no more than AUTOMATIC_BYTES_MOST of it. */
 static void give_up_if_large(struct nic_finding *finding)
 {
     struct gda_adapters *adapters = finding->adapters;
