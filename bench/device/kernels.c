@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of kernels.h, compiled for both targets. Every loop is bounded by its count, every
- * wait by the job's wait limit. */
+ * wait by the job's wait limit. No loop around an operation is unrolled: nvcc unrolls some of them
+ * and clang none, and the figures are of the operations. */
 #include "timing.h"
 
 /* ------------------------------------------------------------------------------- ping-pong */
@@ -9,6 +10,7 @@ WEFT_KERNEL(ping_p, (uint64_t *, flag), (int, first), (int, peer), (uint64_t, ba
             (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times))
 {
     int status = WEFT_OK;
+    WEFT_NO_UNROLL
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
         if (i == warm + 1)
             times->start = weft_dev_clock_ns();
@@ -51,6 +53,7 @@ WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, 
 #define PING_PONG(constant, send, await)                                                           \
     int status = WEFT_OK;                                                                          \
     uint64_t wrong = 0;                                                                            \
+    WEFT_NO_UNROLL                                                                                 \
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                     \
         uint64_t round = base + i;                                                                 \
         if (i == warm + 1)                                                                         \
@@ -123,6 +126,7 @@ WEFT_DEVICE int peer_of_block(int peer)
         size_t own = unit_of(constant) * slots * bytes;                                            \
         int pe = peer_of_block(peer);                                                              \
         begin_timing(times);                                                                       \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = 0; i < rounds; i++) {                                                    \
             size_t at = own + (i & (slots - 1)) * bytes;                                           \
             weft_##scope##_put_nbi(dst + at, src + at, bytes, pe);                                 \
@@ -137,6 +141,7 @@ WEFT_DEVICE int peer_of_block(int peer)
         size_t own = unit_of(constant) * slots * bytes;                                            \
         int pe = peer_of_block(peer);                                                              \
         begin_timing(times);                                                                       \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = 0; i < rounds; i++) {                                                    \
             size_t at = own + (i & (slots - 1)) * bytes;                                           \
             weft_##scope##_get_nbi(dst + at, src + at, bytes, pe);                                 \
@@ -169,6 +174,7 @@ WEFT_KERNEL(p_rate, (uint64_t *, dst), (unsigned, bits), (int, scattered), (int,
 {
     uint64_t k = weft_dev_grid_rank(), step = weft_dev_grid_threads();
     begin_timing(times);
+    WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++, k += step) {
         size_t at = word_of(k, bits, scattered);
         weft_thread_p64(dst + at, value_of(at), peer);
@@ -182,6 +188,7 @@ WEFT_KERNEL(g_rate, (uint64_t *, src), (unsigned, bits), (int, scattered), (int,
 {
     uint64_t k = weft_dev_grid_rank(), step = weft_dev_grid_threads(), wrong = 0;
     begin_timing(times);
+    WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++, k += step) {
         size_t at = word_of(k, bits, scattered);
         wrong += weft_thread_g64(src + at, peer) != value_of(at);
@@ -199,6 +206,7 @@ WEFT_KERNEL(atomic_latency, (uint64_t *, word), (int, what), (int, peer), (uint6
 {
     uint64_t seen = 0;
     begin_timing(times);
+    WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++) {
         uint64_t operand = 1 + (seen >> 63); /* always 1, but depends on `seen` */
         if (what == DEVICE_ATOMIC_FETCH_ADD)
@@ -220,6 +228,7 @@ WEFT_KERNEL(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer), (ui
 {
     uint64_t k = weft_dev_grid_rank(), step = weft_dev_grid_threads();
     begin_timing(times);
+    WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++, k += step)
         weft_thread_atomic_add64(words + word_of(k, bits, 0), 1, peer);
     weft_thread_quiet();
@@ -233,6 +242,7 @@ WEFT_KERNEL(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer), (ui
                 (struct device_times *, times))                                                    \
     {                                                                                              \
         int status = WEFT_OK;                                                                      \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                 \
             if (i == warm + 1)                                                                     \
                 begin_timing(times);                                                               \
@@ -249,6 +259,7 @@ WEFT_KERNEL(atomic_rate, (uint64_t *, words), (unsigned, bits), (int, peer), (ui
         int me = weft_dev_my_pe(), put_to = what == 2 ? next : me;                                 \
         uint64_t wrong = 0;                                                                        \
         begin_timing(times);                                                                       \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = base + 1; i <= base + rounds && !status; i++) {                          \
             if (BLOCK_FIRST)                                                                       \
                 weft_thread_p64(&slots[i % 2], i, put_to);                                         \
@@ -270,6 +281,7 @@ WEFT_DEV_SCOPE_LIST(MEETS)
                 (uint64_t, warm), (uint64_t, rounds), (struct device_times *, times))              \
     {                                                                                              \
         int status = WEFT_OK;                                                                      \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                 \
             if (i == warm + 1)                                                                     \
                 begin_timing(times);                                                               \
@@ -305,6 +317,7 @@ WEFT_KERNEL(fill_counts, (uint64_t *, counts), (size_t, bytes), (int, pes))
                 (struct device_times *, times))                                                    \
     {                                                                                              \
         int status = WEFT_OK, pes = weft_dev_n_pes();                                              \
+        WEFT_NO_UNROLL                                                                             \
         for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                 \
             if (i == warm + 1)                                                                     \
                 begin_timing(times);                                                               \

@@ -78,6 +78,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
            struct times *t)
 {
     int status = 0;
+#pragma unroll 1
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
         if (i == warm + 1)
             t->start = clock_ns();
@@ -98,6 +99,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
                 uint64_t base, uint64_t warm, uint64_t rounds, struct times *t)
 {
     int status = 0;
+#pragma unroll 1
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
         if (i == warm + 1)
             begin_timing(t);
@@ -121,6 +123,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
     if (peer < 0)
         pe = (nvshmem_my_pe() + 1 + (int)(blockIdx.x % (unsigned)(n - 1))) % n;
     begin_timing(t);
+#pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++) {
         size_t at = own + (i & (slots - 1)) * bytes;
         nvshmemx_putmem_nbi_block(dst + at, src + at, bytes, pe);
@@ -151,6 +154,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 {
     uint64_t k = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
     begin_timing(t);
+#pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++, k += (uint64_t)gridDim.x * blockDim.x) {
         size_t at = word_of(k, bits, scattered);
         nvshmem_uint64_p(dst + at, value_of(at), peer);
@@ -164,6 +168,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 {
     uint64_t seen = 0;
     begin_timing(t);
+#pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++)
         seen = nvshmem_uint64_atomic_fetch_add(word, 1 + (seen >> 63), peer);
     end_timing(t, 0);
@@ -176,6 +181,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 {
     uint64_t k = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
     begin_timing(t);
+#pragma unroll 1
     for (uint64_t i = 0; i < rounds; i++, k += (uint64_t)gridDim.x * blockDim.x)
         nvshmem_uint64_atomic_add(words + word_of(k, bits, 0), 1, peer);
     nvshmem_quiet();
@@ -186,6 +192,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 static __global__ void __launch_bounds__(PLAN_THREADS)
     meet_block(int what, uint64_t warm, uint64_t rounds, struct times *t)
 {
+#pragma unroll 1
     for (uint64_t i = 1; i <= warm + rounds; i++) {
         if (i == warm + 1)
             begin_timing(t);
@@ -200,6 +207,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
 static __global__ void __launch_bounds__(PLAN_THREADS)
     meet_warp(int what, uint64_t warm, uint64_t rounds, struct times *t)
 {
+#pragma unroll 1
     for (uint64_t i = 1; i <= warm + rounds; i++) {
         if (i == warm + 1)
             begin_timing(t);
@@ -218,6 +226,7 @@ static __global__ void __launch_bounds__(PLAN_THREADS)
                      struct times *t)
 {
     int status = 0;
+#pragma unroll 1
     for (uint64_t i = 1; i <= warm + rounds && !status; i++) {
         if (i == warm + 1)
             begin_timing(t);

@@ -35,8 +35,9 @@ WEFT_DEVICE_NOINLINE char *weft_dev_direct_atomic_slow(const void *symmetric, in
     } else {                                                                                       \
         at = (T *)weft_dev_direct_atomic_slow(symmetric, pe);                                      \
         if (!at)                                                                                   \
-            return result(weft_dev_remote_word(WEFT_DEV_OP_ATOMIC, WEFT_DEV_ATOMIC_##ID,           \
-                                               symmetric, sizeof(T), bits, compare, pe));          \
+            return result(WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_ATOMIC,           \
+                                               WEFT_DEV_ATOMIC_##ID, symmetric, sizeof(T), bits,   \
+                                               compare, pe));                                      \
     }
 
 #define WEFT_DEV_AMO(W, name, primitive, ID)                                                       \

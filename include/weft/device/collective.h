@@ -182,8 +182,8 @@ WEFT_DEVICE void weft_dev_flag_set(const struct weft_dev_group *g, int member, i
         weft_dev_store_u64(&weft_dev_area_at(g, pe)->flags[i], g->number, WEFT_ORDER_RELAXED,
                            WEFT_SCOPE_SYS);
     else
-        weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, &weft_dev_own_area(g)->flags[i], 8, g->number, 0,
-                             pe);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_FLAG, 0,
+                             &weft_dev_own_area(g)->flags[i], 8, g->number, 0, pe);
 }
 
 /* Waits for one flag of this PE's area. Acquire: pairs with the fence of the member that set the

@@ -21,6 +21,15 @@
 
 #define WEFT_CLANG             static __device__ __forceinline__
 
+/* See simt.h. ptxas lets a function that is called by its name change any register, so that the
+ * caller's values go to the stack on every path, not only on the rare one that calls. */
+#define WEFT_DEV_CALL_RARELY(function, ...)                                                        \
+    ({                                                                                             \
+        __typeof__(function) *weft_pointer = function;                                             \
+        asm("" : "+l"(weft_pointer));                                                              \
+        weft_pointer(__VA_ARGS__);                                                                 \
+    })
+
 struct ulonglong2 {
     unsigned long long x, y;
 } __align__(16);

@@ -19,4 +19,8 @@
 #define WEFT_DEVICE          __device__ __forceinline__
 #define WEFT_DEVICE_NOINLINE __device__ __noinline__
 
+/* Member functions are called by name: a pointer to one is no address. */
+#undef WEFT_DEV_CALL_RARELY
+#define WEFT_DEV_CALL_RARELY(function, ...) function(__VA_ARGS__)
+
 #endif

@@ -15,9 +15,18 @@
  * a block. */
 enum { WEFT_DEV_UNROLL = 4 };
 
+/* Fewer bytes that are not all aligned to 16 are copied in units of at most 8. */
+enum { WEFT_DEV_MOVE_SMALL = 48 };
+
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_move_load(const char *p, int far_source)
 {
     return far_source ? weft_dev_load_vec16_relaxed(p) : weft_dev_load_vec16(p);
+}
+
+WEFT_DEVICE uint64_t weft_dev_move_load_u64(const char *p, int far_source)
+{
+    return far_source ? weft_dev_load_u64((const uint64_t *)p, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)
+                      : *(const weft_dev_any_u64 *)p;
 }
 
 /* Copies n units of 16 bytes; both addresses are aligned. */
@@ -115,15 +124,12 @@ WEFT_DEVICE void weft_dev_move_shifted(char *dst, const char *src, unsigned shif
     }
 }
 
-/* Any addresses, any size. Accesses no byte outside source and destination. */
+/* Any addresses, at least WEFT_DEV_MOVE_SMALL bytes. Accesses no byte outside source and
+ * destination. */
 WEFT_DEVICE_NOINLINE void weft_dev_move_any(char *dst, const char *src, size_t bytes, unsigned rank,
                                             unsigned threads, int far_source)
 {
     size_t head = (0 - (uintptr_t)dst) & 15;
-    if (bytes < 48) {
-        weft_dev_move_small(dst, src, bytes, rank, threads, far_source);
-        return;
-    }
     unsigned shift = (unsigned)((uintptr_t)src + head) & 15;
     size_t first = 0, end = (bytes - head) / 16; /* units copied as vectors */
     if (!shift) {
@@ -153,12 +159,14 @@ WEFT_DEVICE void weft_dev_move(char *dst, const char *src, size_t bytes, unsigne
             threads = weft_dev_in_place(threads);
         }
         weft_dev_move_vec16(dst, src, bytes / 16, rank, threads, far_source);
-    } else if (bytes == 8 && !far_source && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
+    } else if (bytes == 8 && !(((uintptr_t)dst | (uintptr_t)src) & 7)) {
         if (rank == 0)
             /* NOLINTNEXTLINE(clang-analyzer-core*): the bytes are there */
-            weft_dev_store_u64((uint64_t *)dst, *(const weft_dev_any_u64 *)src, WEFT_ORDER_RELAXED,
-                               WEFT_SCOPE_SYS);
-    } else
+            weft_dev_store_u64((uint64_t *)dst, weft_dev_move_load_u64(src, far_source),
+                               WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    } else if (bytes < WEFT_DEV_MOVE_SMALL)
+        weft_dev_move_small(dst, src, bytes, rank, threads, far_source);
+    else
         weft_dev_move_any(dst, src, bytes, rank, threads, far_source);
 }
 

@@ -142,7 +142,8 @@ WEFT_DEVICE void weft_thread_put_packet64(void *buffer, uint64_t value, uint32_t
     if (to)
         weft_dev_packet_store(to, value, number);
     else
-        weft_dev_remote_word(WEFT_DEV_OP_PUT_PACKET, 0, buffer, 8, number, value, pe);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_PUT_PACKET, 0, buffer, 8, number,
+                             value, pe);
 }
 
 WEFT_DEVICE int weft_thread_take_packet64(const void *buffer, uint32_t number, uint64_t *value)

@@ -42,7 +42,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned by
     }
     char *to = weft_dev_is_far(dst, bytes, pe) ? NULL : weft_dev_direct_slow(dst, bytes, pe, 0);
     if (!to)
-        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
     else if (bytes == 8)
         weft_dev_store_u64((uint64_t *)to, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     else if (bytes == 4)
@@ -58,7 +58,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_g_slow(const void *src, unsigned bytes, i
 {
     const char *from = weft_dev_direct_slow(src, 1, pe, 0);
     if (!from)
-        return weft_dev_remote_word(WEFT_DEV_OP_G, 0, src, bytes, 0, 0, pe);
+        return WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_G, 0, src, bytes, 0, 0, pe);
     if (bytes == 8)
         return weft_dev_load_u64((const uint64_t *)from, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     if (bytes == 4)
@@ -156,7 +156,8 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
     if (to)
         weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
     else if (rank == 0)
-        weft_dev_remote_move(WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src, bytes, pe, nbi);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_move, WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src,
+                             bytes, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -173,7 +174,7 @@ WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t byte
     if (from)
         weft_dev_move((char *)dst, from, bytes, rank, threads, 1);
     else if (rank == 0)
-        weft_dev_remote_move(WEFT_DEV_OP_GET, src, dst, bytes, pe, nbi);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_move, WEFT_DEV_OP_GET, src, dst, bytes, pe, nbi);
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -301,7 +302,8 @@ WEFT_DEVICE void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signa
     if (at)
         weft_dev_signal_at(at, value, op);
     else
-        weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, (int)op, signal, 8, value, 0, pe);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_SIGNAL, (int)op, signal, 8, value, 0,
+                             pe);
 }
 
 WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
@@ -329,7 +331,8 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
     if (rank != 0)
         return;
     if (!to) {
-        weft_dev_remote_put_signal(dst, src, bytes, signal, value, (int)op, pe, nbi);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_put_signal, dst, src, bytes, signal, value, (int)op,
+                             pe, nbi);
         return;
     }
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);

@@ -101,6 +101,9 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 #else
 #include <weft/device/target_simt.h>
 #endif
+#ifndef WEFT_DEV_CALL_RARELY
+#define WEFT_DEV_CALL_RARELY(function, ...) function(__VA_ARGS__)
+#endif
 
 /* ------------------------------------------------------------------- functions of both targets
  *
@@ -137,7 +140,9 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *
  * Thread.
  *   unsigned weft_dev_in_place(x)         x; the compiler computes nothing from it before this
- * place
+ *                                         place
+ *   WEFT_DEV_CALL_RARELY(function, ...)   function(...), where it is rarely called: by a pointer if
+ *                                         the function then saves the registers that it changes
  *
  * Block. Every thread of the block calls the same function.
  *   void weft_dev_sync_block()                      barrier; orders memory in the block

@@ -199,8 +199,10 @@ WEFT_DEVICE void weft_dev_send_packet(const struct weft_dev_group *g,
     }
     char *own = (char *)(uintptr_t)(weft_dev_state.segment[WEFT_DEV_AREAS].base + place);
     uint64_t number = (uint64_t)staging->number << 32;
-    weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own, 8, (value & 0xffffffffu) | number, 0, pe);
-    weft_dev_remote_word(WEFT_DEV_OP_FLAG, 0, own + 8, 8, value >> 32 | number, 0, pe);
+    WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_FLAG, 0, own, 8,
+                         (value & 0xffffffffu) | number, 0, pe);
+    WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_FLAG, 0, own + 8, 8,
+                         value >> 32 | number, 0, pe);
 }
 
 /* Sends two packets to each other member, and the rest of its slot where the round renews it. */
