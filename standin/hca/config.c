@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Table of the environment variables SOFT_HCA_*, documented in docs/hca.md. */
 #include "config.h"
+#include "address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -84,23 +85,33 @@ static bool known(const char *entry)
     return false;
 }
 
-/* Reads IPv4 addresses separated by commas, or "lo". */
+/* Reads one address; 0: it is none. */
+static uint32_t read_address(const char *text)
+{
+    uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
+    if (!strcmp(text, "lo"))
+        return CONFIG_LOOPBACK;
+    if (inet_pton(AF_INET, text, ip + 12) != 1 && inet_pton(AF_INET6, text, ip) != 1)
+        return 0;
+    return address_of_ip(ip);
+}
+
+/* Reads IP addresses separated by commas, or "lo". */
 static bool read_addresses(struct config *c)
 {
-    char one[INET_ADDRSTRLEN + 1];
+    char one[ADDRESS_TEXT + 1];
     if (c->address && c->link != LINK_ROCE) {
         fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS is for SOFT_HCA_LINK=roce, which is not set\n");
         return false;
     }
     for (const char *at = c->address; at && *at;) {
         size_t n = strcspn(at, ",");
-        struct in_addr a;
         snprintf(one, sizeof one, "%.*s", (int)n, at);
-        if (!strcmp(one, "lo")) {
-            a.s_addr = htonl(CONFIG_LOOPBACK);
-        } else if (n >= INET_ADDRSTRLEN || inet_pton(AF_INET, one, &a) != 1 ||
-                   !(ntohl(a.s_addr) >> 24)) {
-            fprintf(stderr, "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is not an IPv4 address or lo\n",
+        uint32_t address = n < sizeof one ? read_address(one) : 0;
+        if (!address) {
+            fprintf(stderr,
+                    "soft HCA: SOFT_HCA_ADDRESS: \"%.*s\" is not an IPv4 address, an IPv6 address "
+                    "that is not link-local, or lo\n",
                     (int)n, at);
             return false;
         }
@@ -109,7 +120,7 @@ static bool read_addresses(struct config *c)
                     CONFIG_ADDRESSES);
             return false;
         }
-        c->addresses[c->address_count++] = ntohl(a.s_addr);
+        c->addresses[c->address_count++] = address;
         at += n + (at[n] == ',');
     }
     return true;

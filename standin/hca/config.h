@@ -33,7 +33,7 @@ struct config {
         fail_at; /* the request with this number, counted from 1 in the process, fails; 0: none */
     unsigned ring_kib;   /* kiB of each ring between two processes */
     unsigned check_icrc; /* check the ICRC of received RoCE packets */
-    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset. Its IPv4 addresses follow. */
+    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset. Its IP addresses (address.h) follow. */
     uint32_t addresses[CONFIG_ADDRESSES];
     unsigned address_count;
     const char *capture; /* NULL: unset */

@@ -5,6 +5,7 @@
 #ifndef WEFT_HCA_HCA_H
 #define WEFT_HCA_HCA_H
 
+#include "address.h"
 #include "config.h"
 #include "mr.h"
 #include "ring.h"
@@ -385,9 +386,6 @@ uint32_t address_of_gid(const uint8_t *gid);
 
 /* log.c: adds a line to the error log; the caller holds the lock. */
 void log_error(struct device *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* address_text: "LID 5" or "10.0.0.1", in `text`. */
-enum { ADDRESS_TEXT = 24 };
-const char *address_text(uint32_t address, char *text);
 
 /* mr.c */
 uint32_t mr_add(struct device *d, uint32_t pd, uint64_t address, uint64_t memory, uint64_t bytes,

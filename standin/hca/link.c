@@ -276,7 +276,7 @@ static bool connect_roce(struct device *d, struct link_out *l)
 /* Creates the remote end of a link, if it is in this process. */
 static bool connect_here(struct device *d, struct link_out *l)
 {
-    if (address_is_ipv4(l->address))
+    if (address_is_ip(l->address))
         return connect_roce(d, l);
     return l->address != d->lid || connect_self(d, l);
 }
@@ -310,7 +310,7 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     l = new_link_out(d, address, &fd);
     if (!l)
         return NULL;
-    if (address != d->lid && !address_is_ipv4(address) && exchange_handshake(d, l, fd))
+    if (address != d->lid && !address_is_ip(address) && exchange_handshake(d, l, fd))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);

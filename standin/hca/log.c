@@ -5,16 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const char *address_text(uint32_t address, char *text)
-{
-    if (address_is_ipv4(address))
-        snprintf(text, ADDRESS_TEXT, "%u.%u.%u.%u", address >> 24, address >> 16 & 0xff,
-                 address >> 8 & 0xff, address & 0xff);
-    else
-        snprintf(text, ADDRESS_TEXT, "LID %u", address);
-    return text;
-}
-
 void log_error(struct device *d, const char *format, ...)
 {
     struct log_line *line = &d->record.lines[d->record.line_count % LOG_LINES];

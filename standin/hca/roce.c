@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RoCE v2 over a UDP socket. The socket is unconnected and forbids fragmentation, so the kernel
- * sends every datagram with identification 0, which the ICRC covers. QPs are handled elsewhere
+ * sends every IPv4 datagram with identification 0, which the ICRC covers. QPs are handled elsewhere
  * (send.c, respond.c): this file sends packets from the rings of its links and puts received
  * packets into them. */
 #include "roce.h"
@@ -28,6 +28,7 @@ enum {
     SOURCES_MOST = 64,   /* source ports of a device */
     /* bytes of all headers that a network MTU must hold besides a path MTU */
     HEADERS_MOST = 80,
+    HEADERS_MOST_IPV6 = HEADERS_MOST + 20,
     PROBE_INTERVAL_NS = 20000000,
     PROBES_MOST = 50, /* one second in all */
 };
@@ -42,7 +43,9 @@ struct roce_peer {
 };
 
 struct datagram {
-    struct sockaddr_in other;
+    union socket_address other;
+    socklen_t other_bytes;
+    uint32_t to; /* address of `other` in sent datagrams */
     int socket;
     uint16_t port; /* local source port, or the sender's port */
     uint32_t bytes;
@@ -70,14 +73,16 @@ struct roce {
 
 static int open_socket(uint32_t address, uint16_t port)
 {
-    int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int whole = IP_PMTUDISC_DO, buffer = 8 << 20;
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
+    union socket_address own;
+    socklen_t bytes = address_to_socket(address, port, &own);
+    bool ipv6 = address_is_ipv6(address);
+    int s = socket(own.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int whole = ipv6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO, buffer = 8 << 20;
     if (s < 0)
         return -1;
-    if (setsockopt(s, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof whole) ||
-        bind(s, (struct sockaddr *)&a, sizeof a)) {
+    if (setsockopt(s, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER,
+                   &whole, sizeof whole) ||
+        bind(s, &own.any, bytes)) {
         int e = errno;
         close(s);
         errno = e;
@@ -91,6 +96,11 @@ static int open_socket(uint32_t address, uint16_t port)
 
 static bool has_address(const struct ifaddrs *i, uint32_t address)
 {
+    if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6) {
+        uint8_t ip[16];
+        address_to_ip(address, ip);
+        return !memcmp(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr, ip, sizeof ip);
+    }
     if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !i->ifa_netmask)
         return false;
     uint32_t own = ntohl(((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr.s_addr);
@@ -104,7 +114,7 @@ static uint32_t mtu_of(int s, uint32_t address)
 {
     struct ifaddrs *all = NULL;
     struct ifreq request = {.ifr_mtu = 1500};
-    uint32_t mtu = 4096;
+    uint32_t mtu = 4096, headers = address_is_ipv6(address) ? HEADERS_MOST_IPV6 : HEADERS_MOST;
     if (getifaddrs(&all))
         return 1024;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
@@ -116,7 +126,7 @@ static uint32_t mtu_of(int s, uint32_t address)
         break;
     }
     freeifaddrs(all);
-    while (mtu > 256 && mtu + HEADERS_MOST > (uint32_t)request.ifr_mtu)
+    while (mtu > 256 && mtu + headers > (uint32_t)request.ifr_mtu)
         mtu /= 2;
     return mtu;
 }
@@ -178,7 +188,7 @@ int roce_open(struct device *d)
     d->roce->socket = s;
     d->roce->address = address;
     d->roce->mtu = mtu_of(s, address);
-    d->roce->capture = roce_capture_open(c->capture, d->number);
+    d->roce->capture = roce_capture_open(c->capture, d->number, address_is_ipv6(address));
     return 0;
 }
 
@@ -275,7 +285,7 @@ static void flush_datagrams(struct roce *r)
     for (unsigned i = 0; i < r->out_count; i++) {
         parts[i] = (struct iovec){r->out[i].data, r->out[i].bytes};
         messages[i].msg_hdr = (struct msghdr){.msg_name = &r->out[i].other,
-                                              .msg_namelen = sizeof r->out[i].other,
+                                              .msg_namelen = r->out[i].other_bytes,
                                               .msg_iov = &parts[i],
                                               .msg_iovlen = 1};
     }
@@ -289,8 +299,7 @@ static void flush_datagrams(struct roce *r)
     }
     for (unsigned i = 0; i < sent && r->capture; i++)
         roce_capture_add(r->capture,
-                         &(struct roce_route){r->address, ntohl(r->out[i].other.sin_addr.s_addr),
-                                              r->out[i].port, ROCE_PORT},
+                         &(struct roce_route){r->address, r->out[i].to, r->out[i].port, ROCE_PORT},
                          r->out[i].data, r->out[i].bytes);
     r->out_count -= sent;
     memmove(r->out, r->out + sent, r->out_count * sizeof *r->out);
@@ -347,8 +356,8 @@ static bool add_datagram(struct device *d, uint32_t to, const struct packet *p,
         return true;
     g->socket = source.socket;
     g->port = source.port;
-    g->other = (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(to)};
+    g->to = to;
+    g->other_bytes = address_to_socket(to, ROCE_PORT, &g->other);
     r->out_count++;
     distort_last(d);
     return true;
@@ -476,8 +485,8 @@ bool roce_receive(struct device *d)
     }
     int n = recvmmsg(r->socket, messages, BATCH, MSG_DONTWAIT, NULL);
     for (int i = 0; i < n; i++) {
-        uint32_t from = ntohl(r->in[i].other.sin_addr.s_addr);
-        uint16_t port = ntohs(r->in[i].other.sin_port);
+        uint16_t port;
+        uint32_t from = address_of_socket(&r->in[i].other, &port);
         if (messages[i].msg_hdr.msg_flags & MSG_TRUNC)
             continue;
         if (r->capture)

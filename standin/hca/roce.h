@@ -12,20 +12,13 @@ struct link_in;
 struct link_out;
 struct qp;
 
-/* A port address is one number: a LID, or an IPv4 address in host byte order, which is larger. */
-enum { ADDRESS_IPV4_LEAST = 1 << 24 };
-static inline bool address_is_ipv4(uint32_t address)
-{
-    return address >= ADDRESS_IPV4_LEAST;
-}
-
 /* roce_open: binds a free address of SOFT_HCA_ADDRESS, if there are any. Returns 0, or -1 with
  * errno and a message on standard error. */
 int roce_open(struct device *d);
 void roce_close(struct device *d);
 
-/* The device's IPv4 address, 0: none; and the largest path MTU in bytes that its network carries
- * without fragmentation. */
+/* The device's IP address (address.h), 0: none; and the largest path MTU in bytes that its network
+ * carries without fragmentation. */
 uint32_t roce_address(const struct device *d);
 uint32_t roce_mtu(const struct device *d);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures the RoCE packets in a pcap file of IPv4 packets, which tshark and others read. */
+/* Captures the RoCE packets in a pcap file of IP packets, which tshark and others read. */
 #ifndef WEFT_HCA_ROCE_CAPTURE_H
 #define WEFT_HCA_ROCE_CAPTURE_H
 
@@ -9,7 +9,7 @@ struct roce_capture;
 
 /* roce_capture_open: creates the file NAME.PID.DEVICE.pcap. NULL: no name, or the file cannot be
  * created, which is reported on standard error. */
-struct roce_capture *roce_capture_open(const char *name, unsigned device);
+struct roce_capture *roce_capture_open(const char *name, unsigned device, bool ipv6);
 void roce_capture_close(struct roce_capture *c);
 void roce_capture_add(struct roce_capture *c, const struct roce_route *route, const uint8_t *bytes,
                       uint32_t n);

@@ -2,6 +2,7 @@
 /* Encodes and decodes RoCE v2 datagrams, and computes the ICRC. One table describes all opcodes. */
 #include "roce_format.h"
 
+#include "address.h"
 #include "wqe.h"
 
 #include <pthread.h>
@@ -18,6 +19,8 @@ enum {
     HAS_WORD = 64, /* ImmDt or IETH: immediate data, or the key to be invalidated */
     HAS_PAYLOAD = 128,
 };
+
+enum { IPV4_BYTES = 20, IPV6_BYTES = 40, UDP_BYTES = 8 };
 
 enum {
     PLACE = PACKET_FIRST | PACKET_LAST | PACKET_IMMEDIATE | PACKET_INVALIDATE,
@@ -164,34 +167,62 @@ static uint64_t get_net64(const uint8_t *at)
     return (uint64_t)get32(at) << 32 | get32(at + 4);
 }
 
-void roce_pseudo_header(const struct roce_route *route, size_t bytes,
-                        uint8_t out[ROCE_PSEUDO_BYTES])
+static void put_udp_header(const struct roce_route *route, size_t bytes, uint8_t *out)
 {
-    static const uint8_t fixed[] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17};
-    memset(out, 0, ROCE_PSEUDO_BYTES);
-    memcpy(out, fixed, sizeof fixed);
-    put16(out + 2, (uint32_t)(ROCE_PSEUDO_BYTES + bytes));
+    put16(out, route->from_port);
+    put16(out + 2, route->to_port);
+    put16(out + 4, (uint32_t)(UDP_BYTES + bytes));
+}
+
+size_t roce_pseudo_header(const struct roce_route *route, size_t bytes,
+                          uint8_t out[ROCE_PSEUDO_BYTES_MOST])
+{
+    static const uint8_t fixed4[IPV4_BYTES] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17};
+    static const uint8_t fixed6[IPV6_BYTES] = {0x60, 0, 0, 0, 0, 0, 17, 64};
+    memset(out, 0, ROCE_PSEUDO_BYTES_MOST);
+    if (address_is_ipv6(route->from)) {
+        memcpy(out, fixed6, sizeof fixed6);
+        put16(out + 4, (uint32_t)(UDP_BYTES + bytes));
+        address_to_ip(route->from, out + 8);
+        address_to_ip(route->to, out + 24);
+        put_udp_header(route, bytes, out + IPV6_BYTES);
+        return IPV6_BYTES + UDP_BYTES;
+    }
+    memcpy(out, fixed4, sizeof fixed4);
+    put16(out + 2, (uint32_t)(IPV4_BYTES + UDP_BYTES + bytes));
     put32(out + 12, route->from);
     put32(out + 16, route->to);
-    put16(out + 20, route->from_port);
-    put16(out + 22, route->to_port);
-    put16(out + 24, (uint32_t)(8 + bytes));
+    put_udp_header(route, bytes, out + IPV4_BYTES);
+    return IPV4_BYTES + UDP_BYTES;
+}
+
+/* Sets the fields that routers change to ones: type of service or traffic class and flow label,
+ * time to live, both checksums. */
+static void mask_changing(uint8_t *ip, size_t bytes, bool ipv6)
+{
+    if (ipv6) {
+        ip[0] |= 0x0f;
+        ip[1] = ip[2] = ip[3] = ip[7] = 0xff;
+    } else {
+        ip[1] = ip[8] = ip[10] = ip[11] = 0xff;
+    }
+    ip[bytes - 2] = ip[bytes - 1] = 0xff;
 }
 
 /* Computes the ICRC of a datagram of n bytes without ICRC. Fields that routers change count as
- * ones: type of service, time to live, both checksums, and the BTH byte with the congestion
- * bits. */
+ * ones, also the BTH byte with the congestion bits. */
 static uint32_t crc_of(const uint8_t *bytes, size_t n, const struct roce_route *route)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    uint8_t head[8 + ROCE_PSEUDO_BYTES + 8];
+    uint8_t head[8 + ROCE_PSEUDO_BYTES_MOST + 8];
     pthread_once(&once, make_tables);
     memset(head, 0xff, 8);
-    uint8_t *ip = head + 8, *transport = ip + ROCE_PSEUDO_BYTES;
-    roce_pseudo_header(route, n + ROCE_CHECK_BYTES, ip);
+    size_t headers = roce_pseudo_header(route, n + ROCE_CHECK_BYTES, head + 8);
+    mask_changing(head + 8, headers, address_is_ipv6(route->from));
+    uint8_t *transport = head + 8 + headers;
     memcpy(transport, bytes, 8);
-    ip[1] = ip[8] = ip[10] = ip[11] = ip[26] = ip[27] = transport[4] = 0xff;
-    uint32_t crc = crc_add(0xffffffff, head, sizeof head);
+    transport[4] = 0xff;
+    uint32_t crc = crc_add(0xffffffff, head, 8 + headers + 8);
     return ~crc_add(crc, bytes + 8, n - 8);
 }
 

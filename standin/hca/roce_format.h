@@ -18,17 +18,18 @@ enum {
     ROCE_ACK_INTERVAL = 8,
 };
 
-/* Source and destination: IPv4 addresses and UDP ports, in host byte order. */
+/* Source and destination: addresses (address.h), both IPv4 or both IPv6, and UDP ports in host byte
+ * order. */
 struct roce_route {
     uint32_t from, to;
     uint16_t from_port, to_port;
 };
 
-/* Headers that the ICRC covers besides the datagram: version 4, "don't fragment", identification
- * 0. */
-enum { ROCE_PSEUDO_BYTES = 28 };
-void roce_pseudo_header(const struct roce_route *route, size_t bytes,
-                        uint8_t out[ROCE_PSEUDO_BYTES]);
+/* The headers of IP and UDP, which the ICRC covers besides the datagram. IPv4: "don't fragment",
+ * identification 0. Returns their bytes. */
+enum { ROCE_PSEUDO_BYTES_MOST = 48 };
+size_t roce_pseudo_header(const struct roce_route *route, size_t bytes,
+                          uint8_t out[ROCE_PSEUDO_BYTES_MOST]);
 
 /* roce_encode: writes the datagram of a packet and its payload with ICRC. Returns its length in
  * bytes, or 0 for a packet without a format. `out` has ROCE_BYTES_MOST bytes. */

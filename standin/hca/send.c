@@ -176,9 +176,9 @@ static bool load_next_wqe(struct qp *qp)
         return false;
     }
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
-    if (!address || address_is_ipv4(address)) {
+    if (!address || address_is_ip(address)) {
         log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->send.taken,
-                  address ? "an IPv4 address, which DC does not support"
+                  address ? "an IP address, which DC does not support"
                           : "no LID or GID of a software HCA");
         raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packets as RoCE v2 datagrams: the bytes of each kind, what is decoded from them, and which
  * lengths and opcodes are invalid, compared with golden/hca_format.txt; and packet captures. */
+#include "address.h"
 #include "fails.h"
 #include "roce_capture.h"
 #include "roce_format.h"
@@ -205,6 +206,60 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return due("calloc") ? NULL : __real_calloc(count, bytes);
 }
 
+/* A message of 5 bytes between fd00::102:3 and 2001:db8::9: its check covers the header of IPv6,
+ * but for traffic class, flow label and hop limit. The expected check is zlib's crc32 over the
+ * bytes as annex A17 lists them. */
+static const uint8_t ip_from[16] = {0xfd, [13] = 1, 2, 3},
+                     ip_to[16] = {0x20, 1, 0xd, 0xb8, [15] = 9};
+
+static void over_ipv6(void **state)
+{
+    uint8_t out[ROCE_BYTES_MOST], head[ROCE_PSEUDO_BYTES_MOST];
+    struct roce_route route6 = {address_of_ip(ip_from), address_of_ip(ip_to), 0xc123, ROCE_PORT};
+    struct packet p = {.kind = PACKET_SEND,
+                       .flags = PACKET_FIRST | PACKET_LAST,
+                       .to_qpn = 0x123456,
+                       .psn = 0x0789ab,
+                       .length = 5,
+                       .bytes = 5};
+    assert_true(address_is_ipv6(route6.from) && address_is_ipv6(route6.to));
+    size_t n = roce_encode(&p, (const uint8_t *)"fibre", &route6, out);
+    static const uint8_t expected[] = {0x04, 0x70, 0xff, 0xff, 0x00, 0x12, 0x34, 0x56,
+                                       0x80, 0x07, 0x89, 0xab, 0x66, 0x69, 0x62, 0x72,
+                                       0x65, 0x00, 0x00, 0x00, 0xcd, 0x7c, 0x30, 0xe1};
+    assert_int_equal(n, sizeof expected);
+    assert_memory_equal(out, expected, n);
+    assert_true(roce_is_whole(out, n, &route6));
+    struct roce_route back = {route6.to, route6.from, 0xc123, ROCE_PORT};
+    assert_false(roce_is_whole(out, n, &back));
+    assert_int_equal(roce_pseudo_header(&route6, n, head), sizeof head);
+    static const uint8_t begin[] = {0x60, 0, 0, 0, 0, 32, 17, 64, 0xfd};
+    assert_memory_equal(head, begin, sizeof begin);
+}
+
+/* The type of the file is 229, raw IPv6; UDP's checksum over an odd number of bytes. */
+static void capture_ipv6(const char *name, const char *path)
+{
+    const struct roce_route route6 = {address_of_ip(ip_from), address_of_ip(ip_to), 0xc123,
+                                      ROCE_PORT};
+    uint8_t got[200];
+    struct roce_capture *c = roce_capture_open(name, 6, true);
+    assert_non_null(c);
+    roce_capture_add(c, &route6, (const uint8_t *)"0123456", 7);
+    roce_capture_close(c);
+    FILE *file = fopen(path, "re");
+    size_t n = fread(got, 1, sizeof got, file);
+    fclose(file);
+    unlink(path);
+    static const uint8_t udp[] = {0xc1, 0x23, 0x12, 0xb7, 0, 15, 0x32, 0x95};
+    assert_int_equal(n, 24 + 16 + 48 + 7);
+    assert_int_equal(got[20], 229);
+    assert_int_equal(got[24 + 8], 48 + 7);
+    assert_memory_equal(got + 40 + 8, ip_from, 16);
+    assert_memory_equal(got + 40 + 24, ip_to, 16);
+    assert_memory_equal(got + 40 + 40, udp, sizeof udp);
+}
+
 /* A capture file, byte for byte: the first and the last packet differ only in length. */
 static void captures(void **state)
 {
@@ -215,12 +270,12 @@ static void captures(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(name, sizeof name, "%s/packets", folder);
     snprintf(path, sizeof path, "%s.4321.6.pcap", name);
-    assert_null(roce_capture_open(NULL, 6));
+    assert_null(roce_capture_open(NULL, 6, false));
     fail_next("calloc", 1, 0);
-    assert_null(roce_capture_open(name, 6));
+    assert_null(roce_capture_open(name, 6, false));
     assert_int_equal(access(path, F_OK), -1);
     unsigned files = open_files();
-    struct roce_capture *c = roce_capture_open(name, 6);
+    struct roce_capture *c = roce_capture_open(name, 6, false);
     assert_non_null(c);
     roce_capture_add(c, &route, whole, 16);
     roce_capture_add(c, &far, whole + 3, 5);
@@ -244,10 +299,11 @@ static void captures(void **state)
     assert_int_equal(n, sizeof expected);
     assert_memory_equal(got, expected, sizeof expected);
     unlink(path);
+    capture_ipv6(name, path);
     assert_int_equal(rmdir(folder), 0);
     used = 0;
     take_stderr();
-    assert_null(roce_capture_open("/no/such/folder/x", 7));
+    assert_null(roce_capture_open("/no/such/folder/x", 7, false));
     say_stderr();
     assert_string_equal(text,
                         "soft HCA: cannot capture packets: /no/such/folder/x.4321.7.pcap: No such "
@@ -257,10 +313,8 @@ static void captures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_written),
-        cmocka_unit_test(targets),
-        cmocka_unit_test(forms_of_atomics),
-        cmocka_unit_test(captures),
+        cmocka_unit_test(as_written),       cmocka_unit_test(over_ipv6), cmocka_unit_test(targets),
+        cmocka_unit_test(forms_of_atomics), cmocka_unit_test(captures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
         struct sockaddr_in from = {.sin_family = AF_INET,
                                    .sin_port = htons(arrivals[i].port),
                                    .sin_addr.s_addr = htonl(arrivals[i].from)};
-        assert_int_equal(m->msg_namelen, sizeof from);
+        assert_int_equal(m->msg_namelen, sizeof(union socket_address));
         assert_int_equal(m->msg_iovlen, 1);
         assert_int_equal(m->msg_iov->iov_len, ROCE_BYTES_MOST);
         memcpy(m->msg_name, &from, sizeof from);
@@ -194,9 +194,9 @@ static struct roce_capture *capture_of(void)
     return (struct roce_capture *)(void *)&config;
 }
 
-struct roce_capture *roce_capture_open(const char *name, unsigned number)
+struct roce_capture *roce_capture_open(const char *name, unsigned number, bool ipv6)
 {
-    say("  capture %s %u\n", name ? name : "nothing", number);
+    say("  capture %s %u%s\n", name ? name : "nothing", number, ipv6 ? " of IPv6" : "");
     return name ? capture_of() : NULL;
 }
 

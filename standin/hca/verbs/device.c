@@ -199,7 +199,7 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port,
 }
 
 /* --- Addresses. GID 0: fe80::0257:48ff:fe00:LID, for HCAs of this host. GID 1, if the device has
- * an IPv4 address: ::ffff:ADDRESS, for peers reached by RoCE v2 --- */
+ * an IP address: that address, IPv4 as ::ffff:ADDRESS, for peers reached by RoCE v2 --- */
 
 void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
 {
@@ -210,15 +210,11 @@ void gid_of(const struct config *c, uint16_t lid, union ibv_gid *out)
     out->raw[15] = (uint8_t)lid;
 }
 
-static const uint8_t ipv4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
 uint32_t address_of_gid(const uint8_t *gid)
 {
     union ibv_gid mine;
     gid_of(NULL, 0, &mine);
-    if (!memcmp(ipv4_prefix, gid, sizeof ipv4_prefix) && gid[12])
-        return (uint32_t)gid[12] << 24 | (uint32_t)gid[13] << 16 | (uint32_t)gid[14] << 8 | gid[15];
-    return memcmp(mine.raw, gid, 14) ? 0 : (uint32_t)(gid[14] << 8 | gid[15]);
+    return memcmp(mine.raw, gid, 14) ? address_of_ip(gid) : (uint32_t)(gid[14] << 8 | gid[15]);
 }
 
 unsigned gid_count(const struct device *d)
@@ -228,33 +224,32 @@ unsigned gid_count(const struct device *d)
 
 static void gid_at(const struct device *d, unsigned index, union ibv_gid *out)
 {
-    uint32_t address = htonl(roce_address(d));
-    if (!index) {
+    if (index)
+        address_to_ip(roce_address(d), out->raw);
+    else
         gid_of(d->config, d->lid, out);
-        return;
-    }
-    memcpy(out->raw, ipv4_prefix, sizeof ipv4_prefix);
-    memcpy(out->raw + 12, &address, 4);
 }
 
 const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t address, uint32_t mtu)
 {
-    bool ipv4 = address_is_ipv4(address);
+    bool ip = address_is_ip(address);
     if (!address)
-        return "the peer has no LID, and its GID is none of a software HCA and none of an IPv4 "
-               "address";
+        return "the peer has no LID, and its GID is none of a software HCA and none of an IP address "
+               "that is routed";
     if (d->config->link == LINK_IB)
-        return ipv4 ? "an IPv4 address is reached with SOFT_HCA_LINK=roce only" : NULL;
-    if (ipv4 && !roce_address(d))
-        return "the peer's GID is an IPv4 address, and this device has none: SOFT_HCA_ADDRESS "
+        return ip ? "an IP address is reached with SOFT_HCA_LINK=roce only" : NULL;
+    if (ip && !roce_address(d))
+        return "the peer's GID is an IP address, and this device has none: SOFT_HCA_ADDRESS "
                "gives "
                "it one";
     if (gid_index >= gid_count(d))
         return "no such GID index at this port";
-    if (ipv4 != (gid_index == 1))
-        return ipv4 ? "the peer's GID is an IPv4 address: the GID index for it is 1, not 0"
-                    : "the peer's GID is of an HCA of this host: the GID index for it is 0, not 1";
-    if (ipv4 && mtu > roce_mtu(d))
+    if (ip && address_is_ipv6(address) != address_is_ipv6(roce_address(d)))
+        return "one of the peer's GID and SOFT_HCA_ADDRESS is an IPv6 address, the other is not";
+    if (ip != (gid_index == 1))
+        return ip ? "the peer's GID is an IP address: the GID index for it is 1, not 0"
+                  : "the peer's GID is of an HCA of this host: the GID index for it is 0, not 1";
+    if (ip && mtu > roce_mtu(d))
         return "the path MTU is over the port's active MTU: the interface of SOFT_HCA_ADDRESS "
                "carries "
                "no longer packets";
