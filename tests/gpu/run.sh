@@ -279,8 +279,11 @@ group_gda() {
         run "gda beside p2p: $program" 4 60 "$build/bin/job_gpu_$program"
     done
     extra="WEFT_TARGET=cuda WEFT_TEST_NODE_PES=2 SOFT_HCA_ATOMICS=weak SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu LITMUS_ROUNDS=50"
-    programs "gda beside p2p:" 4 rma atomics signal words
+    programs "gda beside p2p:" 4 rma atomics signal
     litmus "gda beside p2p:" 3 message_passing put_signal
+    # The host's atomics and the GPU's on one word: by one engine, so all queues in host memory.
+    extra="WEFT_TARGET=cuda WEFT_TEST_NODE_PES=2 SOFT_HCA_ATOMICS=weak WEFT_TEST_GDA_QUEUE_MEMORY=host"
+    programs "gda beside p2p:" 4 words
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
 # The same model on 1, 2 and 4 GPUs; each result must equal that of one GPU.

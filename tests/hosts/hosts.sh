@@ -182,14 +182,22 @@ jobs() {
 # Path gda between the hosts: software HCAs that speak RoCE v2 by UDP. That it went over the cable is seen at a port.
 came_from_a() { ip -s link show dev to-a | awk '/RX:/ { getline; print $1 }'; }
 gda() {
-    local program before
-    for program in rma atomic; do
-        before=$(came_from_a)
-        WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
-            --env SOFT_HCA_ADDRESS=10.77.0.1,10.77.0.2 "$build/bin/job_$program"
-        [ $(($(came_from_a) - before)) -gt 100000 ] ||
-            fail "job_$program: too little has left host a"
+    local program before addresses
+    ip -n a addr add fd77::1/64 dev eth0 nodad && ip -n b addr add fd77::2/64 dev eth0 nodad ||
+        fail "no IPv6 here"
+    for addresses in 10.77.0.1,10.77.0.2 fd77::1,fd77::2; do
+        for program in rma atomic; do
+            before=$(came_from_a)
+            WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+                --env SOFT_HCA_ADDRESS=$addresses --env SOFT_HCA_ICRC=check "$build/bin/job_$program"
+            [ $(($(came_from_a) - before)) -gt 100000 ] ||
+                fail "job_$program over $addresses: too little has left host a"
+        done
     done
+    # One PE with an IPv4 address, one with an IPv6 address: refused in words, no hang.
+    WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 1 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+        --env SOFT_HCA_ADDRESS=10.77.0.1,fd77::2 "$build/bin/job_rma"
+    says 'path gda: the adapter of PE 0 \(mlx5_soft0\) has the IPv4 address ::ffff:10.77.0.1, that of PE 1 the IPv6 address fd77::2: give the interfaces of both an IPv4 address, or neither'
     WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 1 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
         --env SOFT_HCA_ADDRESS=10.77.0.9 "$build/bin/job_rma"
     says 'mlx5_soft0 gets no address of SOFT_HCA_ADDRESS=10.77.0.9 at UDP port 4791: Cannot assign requested address'

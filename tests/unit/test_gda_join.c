@@ -810,6 +810,12 @@ static void spoil_link(void)
         (struct gda_address){.mtu = 3, .ethernet = 1, .gid = {1}, .mac = {2}};
 }
 
+static void spoil_address(void)
+{
+    static const uint8_t ipv4[16] = {[10] = 0xff, 0xff, 10, 0, 0, 7};
+    memcpy(told[2].record.addresses[0].gid, ipv4, sizeof ipv4);
+}
+
 static void others_that_differ(void **state)
 {
     (void)state;
@@ -847,6 +853,15 @@ static void others_that_differ(void **state)
         assert_string_equal(base_last_error(), why);
         leave();
     }
+    spoil = spoil_address;
+    ethernet = true;
+    assert_int_equal(join(), WEFT_ERR_MISMATCH);
+    assert_string_equal(
+        base_last_error(),
+        "path gda: the adapter of PE 1 (mlx5_0) has the IPv6 address f000::99, that of "
+        "PE 2 the IPv4 address ::ffff:10.0.0.7: give the interfaces of both an IPv4 "
+        "address, or neither");
+    leave();
 }
 
 static void others_that_fail(void **state)

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "boot/agree.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -318,6 +319,25 @@ static weft_status check_link_layer(const struct gda *gda, const struct gda_addr
                            pe, its->ethernet ? "RoCE" : "InfiniBand");
 }
 
+/* Checks that the peer's adapter has an address of the same kind: RoCE has one header for both. */
+static weft_status check_address(const struct gda *gda, const struct gda_address *its, uint32_t a,
+                                 int pe)
+{
+    static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
+    const struct gda_adapter *adapter = &gda->adapters->one[a];
+    char own_text[INET6_ADDRSTRLEN], its_text[INET6_ADDRSTRLEN];
+    bool own_ipv4 = !memcmp(adapter->gid.raw, ipv4, sizeof ipv4);
+    if (!adapter->ethernet || own_ipv4 == !memcmp(its->gid, ipv4, sizeof ipv4))
+        return WEFT_OK;
+    inet_ntop(AF_INET6, adapter->gid.raw, own_text, sizeof own_text);
+    inet_ntop(AF_INET6, its->gid, its_text, sizeof its_text);
+    return base_fail(WEFT_ERR_MISMATCH,
+                     "path gda: the adapter of PE %d (%s) has the %s address %s, that of PE %d the "
+                     "%s address %s: give the interfaces of both an IPv4 address, or neither",
+                     gda->world->pe, adapter->name, own_ipv4 ? "IPv4" : "IPv6", own_text, pe,
+                     own_ipv4 ? "IPv6" : "IPv4", its_text);
+}
+
 static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int pe)
 {
     const struct gda_shape shape = shape_of(gda);
@@ -333,6 +353,8 @@ static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int
         memcpy(gda->data_keys + at, data + from, gda->chunks * sizeof *keys);
         gda->addresses[(size_t)pe * gda->count + a] = its->addresses[a];
         status = check_link_layer(gda, &its->addresses[a], a, pe);
+        if (!status)
+            status = check_address(gda, &its->addresses[a], a, pe);
     }
     for (uint32_t k = 0; k < gda->queues_per_pe + gda->count && !status; k++) {
         uint32_t number = gda_queue_index(gda, pe, k);

@@ -19,11 +19,14 @@ static void lacks_capability(char *lacks, size_t bytes, const char *what, const 
 }
 
 /* Ranks a GID by how far it can be routed. RoCE v2 ranks above RoCE v1, which is not routed; a GID
- * of an IPv4 address ranks above a link-local one. */
+ * of an IPv4 address above one of an IPv6 address, which not every PE may have, and both above a
+ * link-local one. */
 static int rank_gid(const union ibv_gid *gid, bool second)
 {
     static const unsigned char ipv4[12] = {[10] = 0xff, [11] = 0xff};
-    return 2 * second + !memcmp(gid->raw, ipv4, sizeof ipv4);
+    bool link_local = gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+    int family = link_local ? 0 : memcmp(gid->raw, ipv4, sizeof ipv4) ? 1 : 2;
+    return 3 * second + family;
 }
 
 /* Finds the port's GID with the highest rank. The kernel reports the RoCE version of each GID in

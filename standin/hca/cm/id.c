@@ -59,22 +59,23 @@ PUBLIC void rdma_free_devices(struct ibv_context **list)
     free(list);
 }
 
-/* Returns the IPv4 address in host byte order; 0: any address, or another family. */
-static uint32_t ipv4_of(const struct sockaddr_storage *address)
+/* Returns the number of the address; 0: any address, or one that no device has. */
+static uint32_t address_of_place(const struct sockaddr_storage *place)
 {
-    struct sockaddr_in in;
-    memcpy(&in, address, sizeof in);
-    return in.sin_family == AF_INET ? ntohl(in.sin_addr.s_addr) : 0;
+    union socket_address from;
+    uint16_t port;
+    memcpy(&from, place, sizeof from);
+    return address_of_socket(&from, &port);
 }
 
-/* Returns a device with that address, or NULL. Devices without an IPv4 address reach every HCA of
+/* Returns a device with that address, or NULL. Devices without an IP address reach every HCA of
  * this host by any address. */
 static struct ibv_context *device_at(const struct sockaddr_storage *place, uint32_t *own)
 {
     unsigned n = open_devices();
     for (unsigned i = 0; i < n; i++) {
         *own = roce_address(context_of(contexts[i])->device);
-        if (!*own || *own == ipv4_of(place))
+        if (!*own || *own == address_of_place(place))
             return contexts[i];
     }
     return NULL;
@@ -242,7 +243,7 @@ static bool is_any(const struct sockaddr_storage *address)
 {
     struct sockaddr_in6 in6;
     memcpy(&in6, address, sizeof in6);
-    return address->ss_family == AF_INET ? !ipv4_of(address)
+    return address->ss_family == AF_INET ? !address_of_place(address)
                                          : IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
 }
 
