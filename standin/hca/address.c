@@ -9,21 +9,21 @@
 
 static const uint8_t ipv4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-/* Entries below the count never change. */
-static uint8_t table[ADDRESS_IPV6_MOST][16];
-static _Atomic uint32_t count;
+/* Entries below the ipv6_count never change. */
+static uint8_t ipv6_addresses[ADDRESS_IPV6_MOST][16];
+static _Atomic uint32_t ipv6_count;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 uint32_t address_find_ip(const uint8_t ip[16])
 {
-    uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&ipv6_count, memory_order_acquire);
     if (!memcmp(ip, ipv4_prefix, sizeof ipv4_prefix)) {
         uint32_t ipv4 =
             (uint32_t)ip[12] << 24 | (uint32_t)ip[13] << 16 | (uint32_t)ip[14] << 8 | ip[15];
         return address_is_ip(ipv4) && !address_is_ipv6(ipv4) ? ipv4 : 0;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!memcmp(table[i], ip, sizeof table[i]))
+        if (!memcmp(ipv6_addresses[i], ip, sizeof ipv6_addresses[i]))
             return ADDRESS_IPV6_LEAST + i;
     return 0;
 }
@@ -36,10 +36,10 @@ uint32_t address_of_ip(const uint8_t ip[16])
         return 0;
     pthread_mutex_lock(&adding);
     uint32_t address = address_find_ip(ip);
-    uint32_t n = atomic_load_explicit(&count, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&ipv6_count, memory_order_relaxed);
     if (!address && memcmp(ip, ipv4_prefix, sizeof ipv4_prefix) && n < ADDRESS_IPV6_MOST) {
-        memcpy(table[n], ip, sizeof table[n]);
-        atomic_store_explicit(&count, n + 1, memory_order_release);
+        memcpy(ipv6_addresses[n], ip, sizeof ipv6_addresses[n]);
+        atomic_store_explicit(&ipv6_count, n + 1, memory_order_release);
         address = ADDRESS_IPV6_LEAST + n;
     }
     pthread_mutex_unlock(&adding);
@@ -50,7 +50,7 @@ void address_to_ip(uint32_t address, uint8_t ip[16])
 {
     uint32_t ipv4 = htonl(address);
     if (address_is_ipv6(address)) {
-        memcpy(ip, table[address - ADDRESS_IPV6_LEAST], 16);
+        memcpy(ip, ipv6_addresses[address - ADDRESS_IPV6_LEAST], 16);
         return;
     }
     memcpy(ip, ipv4_prefix, sizeof ipv4_prefix);

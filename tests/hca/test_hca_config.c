@@ -73,14 +73,15 @@ static void each_has_its_value(void **state)
     gives("", "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:");
     gives("SOFT_HCA_MODE= SOFT_HCA_DEVICES=",
           "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:"); /* empty counts as unset */
-    gives(
-        "SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
-        "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_ATOMICS=weak "
-        "SOFT_HCA_APART=1 "
-        "SOFT_HCA_FAIL_AT=4294967295 SOFT_HCA_GPU=none SOFT_HCA_ENGINE=other "
-        "SOFT_HCA_RING_KIB=65536 "
-        "SOFT_HCA_ICRC=check SOFT_HCA_CAPTURE=/x SOFT_HCA_ADDRESS=10.0.0.1,lo,239.1.2.3,fd00::5,::ffff:10.0.0.7,2001:db8::1",
-        "1 1 8 2 4294967295 1000000 1 1 4294967295 3 2 65536 1 /x: 0a000001 7f000000 ef010203 f0000000 0a000007 f0000001");
+    gives("SOFT_HCA_MODE=adversarial SOFT_HCA_LINK=roce SOFT_HCA_DEVICES=8 SOFT_HCA_LOG=all "
+          "SOFT_HCA_SEED=4294967295 SOFT_HCA_IDLE_US=1000000 SOFT_HCA_ATOMICS=weak "
+          "SOFT_HCA_APART=1 "
+          "SOFT_HCA_FAIL_AT=4294967295 SOFT_HCA_GPU=none SOFT_HCA_ENGINE=other "
+          "SOFT_HCA_RING_KIB=65536 "
+          "SOFT_HCA_ICRC=check SOFT_HCA_CAPTURE=/x "
+          "SOFT_HCA_ADDRESS=10.0.0.1,lo,239.1.2.3,fd00::5,::ffff:10.0.0.7,2001:db8::1",
+          "1 1 8 2 4294967295 1000000 1 1 4294967295 3 2 65536 1 /x: 0a000001 7f000000 "
+          "ef010203 f0000000 0a000007 f0000001");
     gives("SOFT_HCA_MODE=lenient SOFT_HCA_LOG=none SOFT_HCA_GPU=dmabuf SOFT_HCA_ENGINE=gpu "
           "SOFT_HCA_SEED=0 "
           "SOFT_HCA_IDLE_US=1 SOFT_HCA_RING_KIB=64",
@@ -133,10 +134,10 @@ static void wrong_ones_are_named(void **state)
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=0.1.2.3",
           "soft HCA: SOFT_HCA_ADDRESS: \"0.1.2.3\" is not an IPv4 address, an IPv6 address that is "
           "not link-local, or lo\n");
-    gives(
-        "SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=100.100.100.1000",
-        "soft HCA: SOFT_HCA_ADDRESS: \"100.100.100.1000\" is not an IPv4 address, an IPv6 address that is "
-        "not link-local, or lo\n");
+    gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=100.100.100.1000",
+          "soft HCA: SOFT_HCA_ADDRESS: \"100.100.100.1000\" is not an IPv4 address, an IPv6 "
+          "address that is "
+          "not link-local, or lo\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=fe80::1",
           "soft HCA: SOFT_HCA_ADDRESS: \"fe80::1\" is not an IPv4 address, an IPv6 address that is "
           "not link-local, or lo\n");

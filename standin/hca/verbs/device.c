@@ -234,8 +234,8 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
 {
     bool ip = address_is_ip(address);
     if (!address)
-        return "the peer has no LID, and its GID is none of a software HCA and none of an IP address "
-               "that is routed";
+        return "the peer has no LID, and its GID is none of a software HCA and none of an IP "
+               "address that is routed";
     if (d->config->link == LINK_IB)
         return ip ? "an IP address is reached with SOFT_HCA_LINK=roce only" : NULL;
     if (ip && !roce_address(d))
