@@ -135,7 +135,7 @@ struct job_waits {
     uint32_t spin;                        /* polls before a waiting PE yields */
     uint32_t spin_between_polls;          /* the same where the change may arrive as a message */
     uint64_t slice_ns, warn_ns, limit_ns; /* WEFT_WAIT_*; 0: none */
-    const char *limit_name;               /* name of the variable that set limit_ns */
+    const char *limit_name;               /* what set limit_ns, for messages */
     uint64_t watch_every_ns;        /* interval at which a wait checks the PEs that it depends on */
     _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
 };

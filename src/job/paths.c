@@ -3,6 +3,7 @@
  * path that fails its test. The paths themselves are in src/path. */
 #include "job/waiter.h"
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -270,6 +271,21 @@ static weft_status refill_contexts(struct weft_job *job)
     return status;
 }
 
+/* Ends the operations of a path to `pe`, if no kind of memory uses it any more. */
+static void forget_operations(struct weft_job *job, int pe, enum path_id path)
+{
+    for (int kind = 0; kind < MEMORY_KINDS; kind++) {
+        const struct path_choice *choices = job->paths.choices[kind];
+        if (choices && choices[pe].path == path && !(choices[pe].failed >> path & 1))
+            return;
+    }
+    pthread_mutex_lock(&job->lock);
+    for (struct weft_ctx *ctx = job->contexts; ctx; ctx = ctx->next)
+        if (ctx->states[path] && path_ops_of(path)->forget)
+            path_ops_of(path)->forget(ctx->states[path], pe);
+    pthread_mutex_unlock(&job->lock);
+}
+
 /* Excludes a path from here to `pe`. */
 static void drop_path(struct weft_job *job, weft_kind kind, int pe, enum path_id path,
                       const char *evidence)
@@ -277,6 +293,7 @@ static void drop_path(struct weft_job *job, weft_kind kind, int pe, enum path_id
     struct path_choice *choice = &job->paths.choices[kind][pe];
     choice->failed |= 1u << path;
     choice->proven = false;
+    forget_operations(job, pe, path);
     if (kind == WEFT_GPU && path == choice->path && job->gpu->slot_of[pe] >= 0)
         gpu_relay_add_fallback(job->gpu, job->gpu->slot_of[pe]);
     job_show_failed(job, kind, pe, path, evidence);
@@ -520,11 +537,24 @@ static struct remote line_at(struct weft_job *job, weft_kind kind, int pe)
                            lines_offset(job, kind) + (size_t)job->pe * sizeof(struct prove_line)};
 }
 
+/* Tests one pair. *silent: a test has failed by the path's own limit; the others then wait for a
+ * tenth of it, so that the job replaces a path that reaches no PE soon, however many PEs there
+ * are. */
 static void send_line(struct weft_job *job, weft_kind kind, int pe, uint64_t test_number,
-                      char evidence[PROVE_EVIDENCE_BYTES])
+                      char evidence[PROVE_EVIDENCE_BYTES], bool *silent)
 {
     struct remote line = line_at(job, kind, pe);
+    const uint64_t limit = job->waits.limit_ns, own = line.peer->ops->test_limit_ns;
+    const char *name = job->waits.limit_name;
+    if (own && (!limit || own < limit)) {
+        job->waits.limit_ns = *silent ? own / 10 : own;
+        job->waits.limit_name = "of a path test";
+    }
+    uint64_t begun = clock_now_ns();
     prove_send(line, ctx_atomic_peer(job->system_ctx, line.peer), test_number, evidence);
+    *silent |= own && evidence[0] && clock_now_ns() - begun >= own;
+    job->waits.limit_ns = limit;
+    job->waits.limit_name = name;
 }
 
 /* Reads what the other PEs have written into this PE's lines. */
@@ -545,12 +575,13 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
 {
     const struct path_choice *choices = job->paths.choices[kind];
     uint64_t test_number = ++job->choosing.tests[kind];
+    bool silent = false;
     /* Each PE starts with the PE after itself. With the same order everywhere all PEs would wait
      * for one at a time, and connect to it at once over a network. */
     for (int i = 1; i <= job->npes; i++) {
         int pe = (job->pe + i) % job->npes;
         if (choices[pe].path != PATH_NONE)
-            send_line(job, kind, pe, test_number, evidence[pe]);
+            send_line(job, kind, pe, test_number, evidence[pe], &silent);
     }
     weft_status status = job->boot->ops->barrier(job->boot);
     if (!status)

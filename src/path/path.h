@@ -257,6 +257,14 @@ struct path_ops {
     weft_status (*fence)(struct path_state *state);
     weft_status (*quiet)(struct path_state *state);
 
+    /* Limit of a wait of the path test in ns, where an answer needs no thread of the peer; 0: that
+     * of other waits. */
+    uint64_t test_limit_ns;
+
+    /* The path is no longer used to PE pe: its operations are lost, and fence and quiet neither
+     * wait for them nor report them. NULL: what has failed is reported once. */
+    void (*forget)(struct path_state *state, int pe);
+
     /* Advances operations in flight. PEs that wait call it. True: something has arrived, so the
      * caller checks its condition before it yields the CPU. NULL: the path never needs it. */
     bool (*progress)(struct path_state *state);

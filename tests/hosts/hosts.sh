@@ -203,6 +203,19 @@ gda() {
     says 'mlx5_soft0 gets no address of SOFT_HCA_ADDRESS=10.77.0.9 at UDP port 4791: Cannot assign requested address'
 }
 
+# Adapters whose packets get nowhere, in a job that is connected: path net takes their place, with the reason, and
+# soon: the job does not wait until the adapters give up.
+gda_silent() {
+    local started=$SECONDS
+    ip -n a addr add fd77::1/64 dev eth0 nodad && ip -n b addr add fd77::2/64 dev eth0 nodad &&
+        ip -n a -6 route add blackhole fd77::2/128 && ip -n b -6 route add blackhole fd77::1/128 ||
+        fail "no IPv6 here"
+    WEFT_HEAP_SIZE=4M WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+        --env SOFT_HCA_ADDRESS=fd77::1,fd77::2 "$build/bin/job_rma"
+    says 'no PE uses path gda for host memory: PE 0: atomic waited .* for PE 1: .* \(limit of a path test\)'
+    [ $((SECONDS - started)) -le 18 ] || fail "the job took $((SECONDS - started)) s"
+}
+
 # Two PEs to a host, each with an adapter of its own: p2p within a host and gda between hosts, as the library
 # chooses. The adapters' atomics are a load and a store, so those within a host go by them too.
 gda_beside_p2p() {

@@ -157,10 +157,23 @@ static void a_blocking_get_leaves_the_others_open(void **state)
     assert_int_equal(flushes, 2);
 }
 
+/* The world has no wait_step(): a wait would crash. */
+static void a_quiet_does_not_await_a_forgotten_pe(void **state)
+{
+    (void)state;
+    get(0, true);
+    path_gda.forget(state_, 1);
+    quiet();
+    get(0, true);
+    complete(2);
+    quiet();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_quiet_flushes_gets, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_quiet_does_not_await_a_forgotten_pe, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_quiet_does_not_return_before_the_flush, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_blocking_get_leaves_the_others_open, setup, teardown),

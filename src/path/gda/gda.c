@@ -616,6 +616,15 @@ static weft_status gda_quiet(struct path_state *opaque)
     return status;
 }
 
+static void gda_forget(struct path_state *opaque, int pe)
+{
+    struct gda_state *state = (struct gda_state *)(void *)opaque;
+    for (uint32_t a = 0; a < state->gda->count; a++) {
+        uint32_t slot = (uint32_t)pe * state->gda->count + a;
+        __atomic_fetch_and(&state->used[slot / 64], ~((uint64_t)1 << slot % 64), __ATOMIC_RELAXED);
+    }
+}
+
 static weft_status gda_fence(struct path_state *opaque)
 {
     const struct gda_state *state = (const struct gda_state *)(const void *)opaque;
@@ -648,6 +657,10 @@ static weft_status open_state(const struct path_world *world, struct path_state 
     *result = (struct path_state *)(void *)state;
     return WEFT_OK;
 }
+
+/* An adapter answers in microseconds, one in software on a busy machine in milliseconds. The NIC
+ * itself gives up after 30 s. */
+#define TEST_LIMIT_NS ((uint64_t)10 * 1000 * 1000 * 1000)
 
 static const char *find_obstacle(const struct path_facts *facts)
 {
@@ -716,4 +729,6 @@ const struct path_ops path_gda = {
     .put_signal = gda_put_signal,
     .fence = gda_fence,
     .quiet = gda_quiet,
+    .forget = gda_forget,
+    .test_limit_ns = TEST_LIMIT_NS,
 };
