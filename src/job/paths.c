@@ -552,7 +552,8 @@ static void send_line(struct weft_job *job, weft_kind kind, int pe, uint64_t tes
     }
     uint64_t begun = clock_now_ns();
     prove_send(line, ctx_atomic_peer(job->system_ctx, line.peer), test_number, evidence);
-    *silent |= own && evidence[0] && clock_now_ns() - begun >= own;
+    /* The limit also counts what it took to ask the other node how far it is. */
+    *silent |= own && evidence[0] && clock_now_ns() - begun >= own / 2;
     job->waits.limit_ns = limit;
     job->waits.limit_name = name;
 }
