@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* See address.h. */
 #include "address.h"
 
 #include <arpa/inet.h>

@@ -68,19 +68,15 @@ static void put_checksum(uint8_t *at, uint32_t sum)
 static void add_checksum(uint8_t *head, size_t head_bytes, bool ipv6, const uint8_t *bytes,
                          size_t n)
 {
-    enum {
-        IPV4_BYTES = 20,
-        IPV6_ADDRESSES = 8,
-        UDP = 40,
-        UDP_LENGTH = UDP + 4,
-        UDP_CHECKSUM = UDP + 6
-    };
+    enum { PROTOCOL_UDP = 17, UDP_BYTES = 8, IPV6_ADDRESSES_AT = 8, IPV4_CHECKSUM_AT = 10 };
+    uint8_t *udp = head + head_bytes - UDP_BYTES;
     if (!ipv6) {
-        put_checksum(head + 10, add_words(0, head, IPV4_BYTES));
+        put_checksum(head + IPV4_CHECKSUM_AT, add_words(0, head, head_bytes - UDP_BYTES));
         return;
     }
-    uint32_t sum = add_words(17, head + IPV6_ADDRESSES, head_bytes - IPV6_ADDRESSES);
-    put_checksum(head + UDP_CHECKSUM, add_words(add_words(sum, head + UDP_LENGTH, 2), bytes, n));
+    uint32_t sum =
+        add_words(PROTOCOL_UDP, head + IPV6_ADDRESSES_AT, head_bytes - IPV6_ADDRESSES_AT);
+    put_checksum(udp + 6, add_words(add_words(sum, udp + 4, 2), bytes, n));
 }
 
 void roce_capture_add(struct roce_capture *c, const struct roce_route *route, const uint8_t *bytes,

@@ -194,8 +194,8 @@ gda() {
                 fail "job_$program over $addresses: too little has left host a"
         done
     done
-    # One PE with an IPv4 address, one with an IPv6 address: refused in words, no hang.
-    WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 1 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+    # One PE with an IPv4 address, one with an IPv6 address: path net takes its place.
+    WEFT_HEAP_SIZE=4M WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
         --env SOFT_HCA_ADDRESS=10.77.0.1,fd77::2 "$build/bin/job_rma"
     says 'path gda: the adapter of PE 0 \(mlx5_soft0\) has the IPv4 address ::ffff:10.77.0.1, that of PE 1 the IPv6 address fd77::2: give the interfaces of both an IPv4 address, or neither'
     WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 1 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \

@@ -849,13 +849,13 @@ static void others_that_differ(void **state)
         snprintf(why, sizeof why,
                  "path gda: the adapter of PE 1 (mlx5_%d) is on InfiniBand, that of PE 2 on RoCE",
                  spoiled_link);
-        assert_int_equal(join(), WEFT_ERR_MISMATCH);
+        assert_int_equal(join(), WEFT_ERR_NO_PATH);
         assert_string_equal(base_last_error(), why);
         leave();
     }
     spoil = spoil_address;
     ethernet = true;
-    assert_int_equal(join(), WEFT_ERR_MISMATCH);
+    assert_int_equal(join(), WEFT_ERR_NO_PATH);
     assert_string_equal(
         base_last_error(),
         "path gda: the adapter of PE 1 (mlx5_0) has the IPv6 address f000::99, that of "

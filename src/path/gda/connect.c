@@ -313,7 +313,7 @@ static weft_status check_link_layer(const struct gda *gda, const struct gda_addr
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     return its->ethernet == adapter->ethernet
                ? WEFT_OK
-               : base_fail(WEFT_ERR_MISMATCH,
+               : base_fail(WEFT_ERR_NO_PATH,
                            "path gda: the adapter of PE %d (%s) is on %s, that of PE %d on %s",
                            gda->world->pe, adapter->name, adapter->ethernet ? "RoCE" : "InfiniBand",
                            pe, its->ethernet ? "RoCE" : "InfiniBand");
@@ -331,7 +331,7 @@ static weft_status check_address(const struct gda *gda, const struct gda_address
         return WEFT_OK;
     inet_ntop(AF_INET6, adapter->gid.raw, own_text, sizeof own_text);
     inet_ntop(AF_INET6, its->gid, its_text, sizeof its_text);
-    return base_fail(WEFT_ERR_MISMATCH,
+    return base_fail(WEFT_ERR_NO_PATH,
                      "path gda: the adapter of PE %d (%s) has the %s address %s, that of PE %d the "
                      "%s address %s: give the interfaces of both an IPv4 address, or neither",
                      gda->world->pe, adapter->name, own_ipv4 ? "IPv4" : "IPv6", own_text, pe,
