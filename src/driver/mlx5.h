@@ -18,6 +18,8 @@
       (struct ibv_context *, const void *in, size_t, void *out, size_t))                           \
     X(obj_modify, mlx5dv_devx_obj_modify, int,                                                     \
       (struct mlx5dv_devx_obj *, const void *in, size_t, void *out, size_t))                       \
+    X(obj_query, mlx5dv_devx_obj_query, int,                                                       \
+      (struct mlx5dv_devx_obj *, const void *in, size_t, void *out, size_t))                       \
     X(obj_destroy, mlx5dv_devx_obj_destroy, int, (struct mlx5dv_devx_obj *))                       \
     X(query_eqn, mlx5dv_devx_query_eqn, int, (struct ibv_context *, uint32_t vector, uint32_t *))  \
     X(umem_reg, mlx5dv_devx_umem_reg, struct mlx5dv_devx_umem *,                                   \

@@ -121,9 +121,14 @@ size_t choices_offset(int npes)
     return (prove_lines_offset(npes) + (size_t)npes * sizeof(struct prove_line) + 63) & ~(size_t)63;
 }
 
+static size_t mail_offset(int npes)
+{
+    return (choices_offset(npes) + box_choices_bytes(npes) + 63) & ~(size_t)63;
+}
+
 static weft_status make_segments(struct weft_job *job, const struct init_record *mine)
 {
-    size_t system_bytes = choices_offset(job->npes) + box_choices_bytes(job->npes);
+    size_t system_bytes = mail_offset(job->npes) + (size_t)job->npes * PATH_MAIL_BYTES;
     weft_status status =
         segment_create(&job->segments[SEG_SYSTEM], job->boot, "weft-system", system_bytes);
     if (!status)
@@ -139,6 +144,7 @@ static weft_status make_segments(struct weft_job *job, const struct init_record 
                          job->npes);
     for (int s = 0; s < SEG_COUNT; s++)
         job->paths.sizes[s] = job->segments[s].size;
+    job->paths.mail_offset = mail_offset(job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)
         for (int s = 0; s < SEG_COUNT; s++)
             if (job->segments[s].slots)
@@ -303,6 +309,8 @@ static weft_status join_pes(struct weft_job *job, const weft_init_attr *attr)
     job->choosing.testing = prove;
     if (!status && prove)
         status = prove_initial(job);
+    if (!status)
+        status = job_begin_paths(job);
     return status ? status : device_init(job, device);
 }
 

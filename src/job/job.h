@@ -295,6 +295,9 @@ weft_status job_probe_paths(struct weft_job *job, uint32_t wanted);
  * collective when `clean`, because a peer may still need an acknowledgement. chosen: the result of
  * job_choose_paths(); if it is a failure at some PE, all PEs fail with its message. */
 weft_status job_join_paths(struct weft_job *job, weft_status chosen);
+
+/* Begins the joined paths (path_ops.begin). Collective over the job. */
+weft_status job_begin_paths(struct weft_job *job);
 void job_leave_paths(struct weft_job *job, bool clean);
 
 /* Sets how long waits poll, from the number of CPUs. threads: every PE also has a thread of a path

@@ -141,16 +141,32 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
 
 /* -------------------------------------------------------------------------- joining and leaving */
 
-/* One bit for each path that this PE has chosen for some peer and that needs state for the job. */
+/* The bit of the path that takes over the operations of the chosen one when that fails, if the job
+ * may use it: 0 if not. */
+static uint32_t spare_of(const struct weft_job *job, const struct path_choice *choice)
+{
+    const enum path_id spare = path_ops_of(choice->path)->spare;
+    char(*lacks)[PATH_LACKS_BYTES] = spare ? job->choosing.lacks[spare] : NULL;
+    for (int pe = 0; lacks && pe < job->npes; pe++)
+        if (lacks[pe][0])
+            return 0;
+    return lacks && !(choice->failed >> spare & 1) ? 1u << spare : 0;
+}
+
+/* One bit for each path that this PE has chosen for some peer, or that may have to take over from
+ * one, and that needs state for the job. */
 static uint32_t paths_to_join(const struct weft_job *job)
 {
     uint32_t wanted = 0;
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         for (int pe = 0; job->paths.choices[kind] && pe < job->npes; pe++) {
-            enum path_id path = job->paths.choices[kind][pe].path;
-            if (path != PATH_NONE && path_ops_of(path)->join && !job->paths.common[path])
-                wanted |= 1u << path;
+            const struct path_choice *choice = &job->paths.choices[kind][pe];
+            if (choice->path != PATH_NONE)
+                wanted |= 1u << choice->path | spare_of(job, choice);
         }
+    for (int path = 0; path < PATH_COUNT; path++)
+        if (!path_ops_of((enum path_id)path)->join || job->paths.common[path])
+            wanted &= ~(1u << path);
     return wanted;
 }
 
@@ -193,6 +209,15 @@ static weft_status gather_wishes(struct weft_job *job, weft_status chosen,
     }
     free(all);
     return status;
+}
+
+weft_status job_begin_paths(struct weft_job *job)
+{
+    weft_status status = WEFT_OK;
+    for (int path = 0; path < PATH_COUNT && !status; path++)
+        if (job->paths.common[path] && path_ops_of((enum path_id)path)->begin)
+            status = path_ops_of((enum path_id)path)->begin(job->paths.common[path]);
+    return boot_agree(job->boot, status);
 }
 
 void job_leave_paths(struct weft_job *job, bool clean)
@@ -243,6 +268,11 @@ static void report_found(const struct path_world *world, weft_kind kind, int pe,
     job_show_found(world->job, kind, pe, found);
 }
 
+static void fail_from_path(const struct path_world *world, weft_status status, const char *sentence)
+{
+    job_fail(world->job, status, sentence);
+}
+
 void job_init_paths(struct weft_job *job)
 {
     job->paths.pe = job->pe;
@@ -253,6 +283,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
     job->paths.report_found = report_found;
+    job->paths.fail = fail_from_path;
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         job->paths.atomics[kind] = PATH_NONE;
 }

@@ -42,6 +42,9 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
+/* PATH_MAIL_BYTES: memory in a PE's system segment for each PE, in which paths of that PE leave
+ * messages for the path's threads here. */
+enum { PATH_MAIL_BYTES = 256 };
 enum { PATH_FOUND_BYTES = 320, PATH_LACKS_BYTES = 512, PATH_REASON_BYTES = 640 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
@@ -74,6 +77,7 @@ struct path_world {
      * the path of the pair. */
     enum path_id atomics[MEMORY_KINDS];
     size_t sizes[SEG_COUNT]; /* bytes of each PE's part of the host segments */
+    size_t mail_offset;      /* in the system segment: [npes][PATH_MAIL_BYTES], by sender */
     uint64_t wait_limit_ns;  /* limit of any wait; 0: none */
     int cpus;                /* number of CPUs that the PEs of this node may run on */
     _Atomic bool
@@ -87,6 +91,9 @@ struct path_world {
     /* Replaces the text of refine(): the path reaches that memory in another way from now on. It
      * does not wait. NULL: the job does not record it. */
     void (*report_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
+
+    /* Ends the job: operations of this PE are lost that no caller waits for. */
+    void (*fail)(const struct path_world *world, weft_status status, const char *sentence);
 };
 
 /* A wait of a path until PE `pe` has raised a count. It has the limit and the diagnostics of every
@@ -187,6 +194,15 @@ struct path_ops {
      * any context opens the path, if some PE of the job has chosen it for some peer. Collective
      * over the job, so PEs that have not chosen it call it too. NULL: no state. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
+
+    /* The path that executes operations of this one when the connection to a PE fails; PATH_SELF:
+     * none. A job that uses this path joins the other too, if it may use it. */
+    enum path_id spare;
+
+    /* The path tests of all PEs are done. Failures from now on are failures of a running job, and
+     * world->common[spare] is set if the job has that path. Collective over the job. NULL: nothing
+     * to begin. */
+    weft_status (*begin)(struct path_common *common);
 
     /* Finds out whether this path can reach that kind of the peer's memory by a better method than
      * the tested one. *found says which method is used and why; "" if there is nothing to say.

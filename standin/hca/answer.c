@@ -21,13 +21,14 @@ static bool is_read(const struct outstanding *f)
     return f->opcode == WQE_READ || wqe_is_atomic(f->opcode);
 }
 
-/* Adversarial mode: overwrites completed WQEs, so that a program that reuses a slot wrongly is
- * noticed. */
-static void poison(struct qp *qp, uint16_t from, uint16_t to)
+/* Adversarial mode: notices a program that reuses slots before their completion. */
+static void check_slots(struct qp *qp, const struct outstanding *f)
 {
-    for (uint16_t i = from; i != to; i++)
-        memset(qp->send.ring + (size_t)(i & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES, 0xff,
-               WQE_BLOCK_BYTES);
+    if (qp->device->config->mode != MODE_ADVERSARIAL || f->sum == send_sum_slots(qp, f))
+        return;
+    log_error(qp->device, "QP 0x%x: the slots of request 0x%x were changed before its completion",
+              qp->qpn, f->index);
+    send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
 }
 
 /* With a collapsed CQ, a program sees only the last of several simultaneous completions. */
@@ -39,13 +40,11 @@ void send_retire(struct qp *qp)
     while ((f = oldest_outstanding(qp)) && psn_before(f->last_psn, qp->requester.acked)) {
         qp->send.reads -= is_read(f);
         qp->send.outstanding_head++;
+        check_slots(qp, f);
         if (f->complete < 2)
             continue;
         last = *f;
-        uint16_t end = (uint16_t)(last.index + last.blocks);
-        if (qp->device->config->mode == MODE_ADVERSARIAL)
-            poison(qp, qp->send.released, end);
-        qp->send.released = end;
+        qp->send.released = (uint16_t)(last.index + last.blocks);
         qp->counts.completions++;
         if (cq->collapsed)
             unseen++;
@@ -351,7 +350,8 @@ bool send_handle_responses(struct link_out *link, struct device *d)
     char text[ADDRESS_TEXT];
     bool worked = false, broken = false;
     while ((p = ring_peek(&link->responses, &broken))) {
-        handle_response(d, link, p);
+        if (!d->unreachable)
+            handle_response(d, link, p);
         ring_consume(&link->responses, p);
         worked = true;
     }
@@ -373,7 +373,7 @@ static bool are_packets_lost(const struct qp *qp)
     if (qp->send.outstanding_head == qp->send.outstanding_tail ||
         qp->requester.acked == qp->requester.psn)
         return false;
-    if (!link || atomic_load(&link->dead) || link->roce)
+    if (!link || atomic_load(&link->dead) || link->roce || qp->device->unreachable)
         return true;
     uint64_t read = __atomic_load_n(&link->requests.shared->head, __ATOMIC_ACQUIRE);
     uint64_t answers = __atomic_load_n(&link->responses.shared->tail, __ATOMIC_ACQUIRE);

@@ -81,6 +81,7 @@ static const struct hca_devx_field qpc_service = {QPC, 16, 8}, qpc_pd = {QPC + 4
                                    qpc_receive_psn = {QPC + 0x94, 0, 24},
                                    qpc_receive_cq = {QPC + 0x9c, 0, 24},
                                    qpc_rq_type = {QPC + 0xac, 24, 3}, qpc_srq = {QPC + 0xac, 0, 24},
+                                   qpc_receive_msn = {QPC + 0xb0, 0, 24},
                                    qpc_record_valid = {QPC + 0xd0, 28, 1},
                                    qpc_record_umem = {QPC + 0xe4, 0, 32}, qpc_state = {QPC, 28, 4},
                                    qp_umem = {0x108, 0, 32}, qp_umem_valid = {0x10c, 31, 1},
@@ -476,6 +477,7 @@ static int query_qp(struct command *c, struct qp *qp)
     set(c->out, qpc_send_cq, qp->send_cq->cqn);
     set(c->out, qpc_send_psn, qp->requester.psn);
     set(c->out, qpc_receive_psn, qp->responder.expected_psn);
+    set(c->out, qpc_receive_msn, qp->responder.msn);
     device_unlock(c->device);
     return 0;
 }

@@ -90,6 +90,10 @@ static void publish(struct device *d)
         if (!l->unpublished)
             continue;
         l->unpublished = false;
+        if (d->unreachable) { /* the packets written in this pass are lost */
+            l->requests.own = l->requests.shared->tail;
+            continue;
+        }
         ring_publish(&l->requests);
         if (!l->self)
             link_wake_engine(l->wakeup);

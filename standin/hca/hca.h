@@ -114,6 +114,7 @@ struct outstanding {
     uint32_t first_psn, last_psn;
     uint32_t length;   /* length of the message in bytes */
     uint32_t received; /* bytes of RDMA read data received */
+    uint32_t sum;      /* adversarial mode: of the WQE's slots */
     uint16_t index;
     uint8_t opcode, blocks, complete, solicited;
 };
@@ -308,7 +309,8 @@ struct device {
     unsigned users; /* contexts */
     pid_t pid;      /* process that owns the threads */
     const struct config *config;
-    uint64_t now; /* ns; time of this pass */
+    uint64_t now;     /* ns; time of this pass */
+    bool unreachable; /* SOFT_HCA_FAIL: packets to and from the device are lost */
     uint64_t random;
     struct roce *roce;      /* NULL: no RoCE address */
     struct gpu_engine *gpu; /* NULL: no send queue is in GPU memory */

@@ -595,8 +595,22 @@ static bool run_requests(struct link_in *link, struct device *d)
     return n || pending || answered;
 }
 
+/* Consumes the requests without a trace. */
+static bool lose_requests(struct link_in *link)
+{
+    const struct packet *p;
+    bool broken = false, any = false;
+    for (; (p = ring_peek(&link->requests, &broken)); any = true)
+        ring_consume(&link->requests, p);
+    if (any)
+        ring_release(&link->requests);
+    return any;
+}
+
 bool respond_run(struct link_in *link, struct device *d)
 {
+    if (d->unreachable)
+        return lose_requests(link);
     if (link->self)
         return run_requests(link, d);
     hide_from_tsan(true);

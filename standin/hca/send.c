@@ -14,7 +14,7 @@ enum {
     PSN_HALF_RANGE = 1 << 22,
 };
 
-static void raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
+void send_raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor)
 {
     if (!qp->send.fault.syndrome)
         qp->send.fault = (struct fault){syndrome, vendor};
@@ -44,7 +44,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
             "QP 0x%x: doorbell 0x%x, but the doorbell record says 0x%x (word 0: 0x%x). The record "
             "of a send queue is the second word, and is written before the doorbell",
             qp->qpn, index, record, other);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_RECORD_BEHIND);
         return;
     }
     /* An earlier doorbell that arrived late may have overwritten a later one in the register. The
@@ -59,7 +59,7 @@ static void handle_doorbell(struct qp *qp, uint16_t index)
                   "QP 0x%x: doorbell 0x%x is %u blocks ahead of 0x%x, after which nothing has "
                   "completed, in a ring of %u: slots were reused before their completion",
                   qp->qpn, index, used, qp->send.released, qp->send.blocks);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_OVERRUN);
         return;
     }
     if (!qp_fetch(qp, index))
@@ -124,17 +124,30 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     if (strict && w->index != qp->send.taken) {
         log_error(d, "QP 0x%x: the request at 0x%x has index 0x%x", qp->qpn, qp->send.taken,
                   w->index);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_INDEX);
     } else if (strict && w->qpn != qp->qpn) {
         log_error(d, "QP 0x%x: the request at 0x%x is for QP 0x%x", qp->qpn, qp->send.taken,
                   w->qpn);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_QPN);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_WRONG_QPN);
     } else if (w->blocks > (uint16_t)(qp->send.producer - qp->send.taken)) {
         log_error(d, "QP 0x%x: the request at 0x%x has %u blocks, but the doorbell is at 0x%x",
                   qp->qpn, qp->send.taken, w->blocks, qp->send.producer);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_INCOMPLETE);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_INCOMPLETE);
     }
     return !qp->send.fault.syndrome;
+}
+
+/* From now on no packet leaves or reaches the device. A failed adapter also ends all its queues. */
+static void become_unreachable(struct device *d)
+{
+    static const char *const what[] = {[FAIL_PORT] = "port 1 is down",
+                                       [FAIL_PATH] = "packets are lost",
+                                       [FAIL_ADAPTER] = "failed"};
+    log_error(d, "%s because of SOFT_HCA_FAIL_AT=%u", what[d->config->fail], d->config->fail_at);
+    d->unreachable = true;
+    for (unsigned n = 1; d->config->fail == FAIL_ADAPTER && n < MAX_QPS; n++)
+        if (d->objects.qps[n] && d->objects.qps[n]->state == QP_RTS)
+            qp_to_error(d->objects.qps[n]);
 }
 
 /* Counts a WQE when it is first loaded, and returns true if SOFT_HCA_FAIL_AT makes it fail. */
@@ -144,7 +157,11 @@ static bool must_inject_failure(struct qp *qp)
     if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
         return false;
     qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
-    return ++d->record.requests == d->config->fail_at;
+    if (++d->record.requests != d->config->fail_at)
+        return false;
+    if (d->config->fail != FAIL_REQUEST)
+        become_unreachable(d);
+    return d->config->fail == FAIL_REQUEST;
 }
 
 /* Loads the WQE at `taken`. False: the QP has a fault. */
@@ -159,20 +176,20 @@ static bool load_next_wqe(struct qp *qp)
         log_error(qp->device,
                   "QP 0x%x: the request at 0x%x (opcode 0x%02x, %u units) cannot be decoded",
                   qp->qpn, qp->send.taken, w->opcode, w->units);
-        raise_fault(qp, syndrome, VENDOR_MALFORMED);
+        send_raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
     if (must_inject_failure(qp)) {
         log_error(qp->device, "QP 0x%x: request 0x%x fails because of SOFT_HCA_FAIL_AT=%u", qp->qpn,
                   qp->send.taken, qp->device->config->fail_at);
-        raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
+        send_raise_fault(qp, SYNDROME_REMOTE_OPERATION, VENDOR_INJECTED);
         return false;
     }
     if ((w->opcode == WQE_READ || wqe_is_atomic(w->opcode)) && !qp->requester.max_reads) {
         log_error(qp->device,
                   "QP 0x%x: read or atomic at 0x%x, but the queue allows none (max_rd_atomic 0)",
                   qp->qpn, qp->send.taken);
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
         return false;
     }
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
@@ -180,9 +197,11 @@ static bool load_next_wqe(struct qp *qp)
         log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->send.taken,
                   address ? "an IP address, which DC does not support"
                           : "no LID or GID of a software HCA");
-        raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
+    if (qp->state != QP_RTS) /* the adapter has just failed */
+        return false;
     qp->current.loaded = true;
     qp->current.offset = 0;
     return true;
@@ -244,6 +263,18 @@ static uint32_t packet_count(const struct qp *qp, uint64_t bytes)
     return bytes ? (uint32_t)((bytes + qp->requester.mtu - 1) / qp->requester.mtu) : 1;
 }
 
+uint32_t send_sum_slots(const struct qp *qp, const struct outstanding *f)
+{
+    uint32_t sum = 0x811c9dc5; /* FNV-1a */
+    for (unsigned i = 0; i < f->blocks; i++) {
+        const uint8_t *at =
+            qp->send.ring + (size_t)((f->index + i) & (qp->send.blocks - 1)) * WQE_BLOCK_BYTES;
+        for (unsigned k = 0; k < WQE_BLOCK_BYTES; k++)
+            sum = (sum ^ at[k]) * 0x01000193;
+    }
+    return sum;
+}
+
 static struct outstanding *add_outstanding(struct qp *qp)
 {
     const struct wqe *w = &qp->current.wqe;
@@ -259,6 +290,8 @@ static struct outstanding *add_outstanding(struct qp *qp)
                               .blocks = w->blocks,
                               .complete = w->complete,
                               .solicited = w->complete == 3};
+    if (qp->device->config->mode == MODE_ADVERSARIAL)
+        f->sum = send_sum_slots(qp, f);
     qp->send.outstanding_tail++;
     qp->send.reads += read;
     qp->counts.requests++;
@@ -375,7 +408,7 @@ static bool send_packet(struct qp *qp)
         qp->send.outstanding_tail--;
         qp->send.reads -= atomic;
         qp->current.loaded = qp->current.outstanding = false;
-        raise_fault(qp, syndrome, VENDOR_KEY);
+        send_raise_fault(qp, syndrome, VENDOR_KEY);
         return false;
     }
     ring_commit(&qp->requester.link->requests, p);
@@ -398,7 +431,7 @@ static void run_local_wqe(struct qp *qp)
     uint8_t syndrome = gather(qp, 0, NULL, qp->current.wqe.length);
     if (syndrome) {
         qp->current.loaded = false;
-        raise_fault(qp, syndrome, VENDOR_KEY);
+        send_raise_fault(qp, syndrome, VENDOR_KEY);
         return;
     }
     /* DUMP reads local memory, which makes earlier NIC writes to it visible */
@@ -428,7 +461,7 @@ static bool check_atomic_form(struct qp *qp)
         qp->qpn, qp->send.taken, a->bytes, a->bytes == 8 ? " with a mask" : "",
         address_text(qp->requester.remote, text));
     qp->current.loaded = false;
-    raise_fault(qp, SYNDROME_REMOTE_INVALID_REQUEST, VENDOR_NO_FORM);
+    send_raise_fault(qp, SYNDROME_REMOTE_INVALID_REQUEST, VENDOR_NO_FORM);
     return false;
 }
 

@@ -8,6 +8,12 @@
 /* send_load: copies the WQE at index to contiguous memory and decodes its control segment. */
 void send_load(const struct qp *qp, uint16_t index, uint32_t *words, struct wqe *wqe);
 
+/* send_raise_fault: the QP fails when all earlier requests are complete. */
+void send_raise_fault(struct qp *qp, uint8_t syndrome, uint8_t vendor);
+
+/* send_sum_slots: a checksum of the ring's slots of a request. */
+uint32_t send_sum_slots(const struct qp *qp, const struct outstanding *f);
+
 /* send_retire: completes all acknowledged requests, in order. */
 void send_retire(struct qp *qp);
 

@@ -243,7 +243,8 @@ enum { GIVERS = 4, ROUNDS = 6000 };
 static _Alignas(64) struct weft_dev_gda_queue queue;
 static uint32_t record;
 static uint64_t bell, completion, start;
-static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS];
+static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS], fillers[DEPTH / WEFT_DEV_GDA_MARKS];
+static _Atomic uint64_t filled; /* fillers that the threads have noted */
 static _Atomic int finished;
 static _Atomic uint64_t wrong;
 
@@ -303,7 +304,13 @@ static void *give_many(void *argument)
         }
         if (round % 64 == who)
             sched_yield(); /* lets other threads publish first */
-        weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_ahead(turns));
+        if (round % 3 == who % 3) {
+            weft_dev_gda_fill(&queue, base + n / 2, n - n / 2);
+            weft_dev_gda_publish_filled(&queue, base, base + n, weft_dev_gda_ahead(turns));
+            filled += n - n / 2;
+        } else {
+            weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_ahead(turns));
+        }
     }
     finished++;
     return (void *)(uintptr_t)given;
@@ -317,11 +324,13 @@ static void give_from(uint64_t from)
     void *given[GIVERS];
     completion = ~(uint64_t)0;
     finished = 0;
+    filled = 0;
     start = from;
     bell = htobe32((uint32_t)(from & 0xffff) << 8);
     queue = (struct weft_dev_gda_queue){.ring = ring,
                                         .completion = &completion,
                                         .marks = marks,
+                                        .fillers = fillers,
                                         .turns = from << 32 | (uint32_t)from,
                                         .done = from};
     if (!from)
@@ -341,8 +350,11 @@ static void give_from(uint64_t from)
     uint64_t head = weft_dev_gda_head(&queue);
     assert_true(queue.turns == (head << 32 | (uint32_t)head));
     assert_true(head - from > 65536);
-    for (int i = 0; i < DEPTH / WEFT_DEV_GDA_MARKS; i++)
+    assert_true(queue.counted >> 32 == (uint32_t)filled);
+    for (int i = 0; i < DEPTH / WEFT_DEV_GDA_MARKS; i++) {
+        assert_int_equal(fillers[i], 0);
         assert_int_equal(marks[i], 0);
+    }
 }
 
 /* A new queue, and one whose 32-bit counters wrap around. */

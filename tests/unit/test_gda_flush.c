@@ -52,7 +52,8 @@ static int setup(void **state)
 {
     static _Alignas(64) char blocks[DEPTH * WEFT_DEV_GDA_BLOCK];
     static struct weft_dev_gda_queue queues[4];
-    static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS], bases[2], segment_bases[2 * SEG_COUNT];
+    static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS], fillers[DEPTH / WEFT_DEV_GDA_MARKS],
+        bases[2], segment_bases[2 * SEG_COUNT];
     static uint32_t local_keys[UNITS] = {1, 1, 1, 1}, remote_keys[2 * UNITS], busy[DEPTH];
     static struct gda_gpu side = {.unit_bits = UNIT_BITS,
                                   .units = UNITS,
@@ -78,6 +79,7 @@ static int setup(void **state)
     q->ring.doorbell = &doorbell;
     q->completion = &completion;
     q->marks = marks;
+    q->fillers = fillers;
     q->busy = busy;
     q->turns = WEFT_DEV_GDA_UNUSED;
     q->done = 0;

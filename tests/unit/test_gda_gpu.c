@@ -1048,6 +1048,7 @@ static void tables_of_device_code(void **state)
             assert_int_equal(q->done, 0);
             assert_int_equal((uintptr_t)q->ring.doorbell, 0x5000 + i);
             assert_ptr_equal(q->marks, first->marks + i * 2);
+            assert_ptr_equal(q->fillers, first->fillers + i * 2);
             assert_ptr_equal(q->busy, first->busy + i * DEPTH);
             assert_int_equal(q->number, far ? 0x7000 + i : 0);
             for (uint32_t c = 0; c < CHUNKS; c++) {
@@ -1111,7 +1112,7 @@ static void tables_that_fail(void **state)
         if (calls < call)
             assert_int_equal(status, WEFT_OK);
         else
-            assert_int_equal(status, call <= 8 ? WEFT_ERR_NO_MEMORY : WEFT_ERR_TIMEOUT);
+            assert_int_equal(status, call <= 9 ? WEFT_ERR_NO_MEMORY : WEFT_ERR_TIMEOUT);
         bool ended = calls < call;
         fails_at = 0;
         end();

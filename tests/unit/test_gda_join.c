@@ -627,6 +627,7 @@ static void queues_are_made(void **state)
             assert_ptr_equal(q->remote_keys, gda->remote_keys + (a * PES + (uint32_t)pe) * CHUNKS);
             assert_ptr_equal(q->local_keys, gda->local_keys + a * CHUNKS);
             assert_ptr_equal(q->marks, gda->marks + number * 2);
+            assert_ptr_equal(q->fillers, gda->fillers + number * 2);
             assert_ptr_equal(q->busy, gda->busy + number * DEPTH);
             assert_int_equal(q->name, k);
             assert_int_equal(q->turns, 0xffffffff);

@@ -50,9 +50,12 @@ struct weft_dev_gda_queue {
     const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to */
     const uint32_t *local_keys;  /* keys of own chunks, at the NIC where the queue begins; both in
                                     the byte order of requests */
-    uint32_t reserved_too[4];
-    uint64_t turns; /* blocks reserved << 32 | blocks published, each modulo 2^32 */
-    uint64_t turns_line[7];
+    uint64_t *fillers;           /* [depth / 64] one bit per block that begins no message, until it
+                                    is counted */
+    uint32_t reserved_too[2];
+    uint64_t turns;   /* blocks reserved << 32 | blocks published, each modulo 2^32 */
+    uint64_t counted; /* fillers among all blocks before an end << 32 | that end, modulo 2^32 */
+    uint64_t turns_line[6];
     uint64_t done;  /* blocks known to be complete, counted from the first one on */
     uint64_t looks; /* 1: a waiting thread is polling the completion entry now */
     /* An epoch, counted in blocks (see base/epoch.h). open: end of the last request whose
@@ -302,6 +305,47 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
     return (uint32_t)turns == base && weft_dev_gda_take_mark(q, base);
 }
 
+/* --- Fillers: blocks that begin no message to the peer: further blocks of a request, NOPs, DUMPs.
+ * Their number tells how many messages any number of blocks is. When a queue fails, the peer says
+ * how many messages it has executed, and the rest is executed in another way (failover.c). --- */
+
+/* Notes that `n` blocks from `at` on are fillers. The caller's span is not published yet. */
+WEFT_DEVICE void weft_dev_gda_fill(struct weft_dev_gda_queue *q, uint64_t at, uint32_t n)
+{
+    WEFT_NO_UNROLL
+    for (; n; n--, at++) {
+        uint32_t block = (uint32_t)at & q->ring.last;
+        weft_dev_atomic_or_u64(&q->fillers[block / WEFT_DEV_GDA_MARKS],
+                               (uint64_t)1 << block % WEFT_DEV_GDA_MARKS, WEFT_ORDER_RELAXED,
+                               WEFT_SCOPE_GPU);
+    }
+}
+
+/* Counts the fillers of blocks `base` to `end`. The thread whose turn it is calls it, before it
+ * passes the turn on. */
+WEFT_DEVICE void weft_dev_gda_count_fillers(struct weft_dev_gda_queue *q, uint32_t base,
+                                            uint32_t end)
+{
+    uint32_t found = 0;
+    WEFT_NO_UNROLL
+    for (uint32_t n; base != end; base += n) {
+        uint32_t at = base & q->ring.last, shift = at % WEFT_DEV_GDA_MARKS;
+        uint64_t *word = &q->fillers[at / WEFT_DEV_GDA_MARKS];
+        n = WEFT_DEV_GDA_MARKS - shift;
+        n = n < end - base ? n : end - base;
+        uint64_t mask = ~(uint64_t)0 >> (WEFT_DEV_GDA_MARKS - n) << shift;
+        uint64_t bits = weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) & mask;
+        if (bits)
+            weft_dev_atomic_and_u64(word, ~bits, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        found += weft_dev_popcount_u64(bits);
+    }
+    if (found) {
+        uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+        weft_dev_store_u64(&q->counted, ((counted >> 32) + found) << 32 | end, WEFT_ORDER_RELAXED,
+                           WEFT_SCOPE_GPU);
+    }
+}
+
 /* Rings the doorbell for blocks up to `end`, and passes the turn on from `base`. `ring` is the
  * queue's, or a copy. */
 WEFT_DEVICE int weft_dev_gda_ring_for(struct weft_dev_gda_queue *q,
@@ -328,6 +372,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint3
             weft_dev_gda_bell(&q->ring, end);
             more = weft_dev_gda_take_marks(q, end);
         } while (more != end);
+        weft_dev_gda_count_fillers(q, base, end);
         if (!weft_dev_gda_pass(q, base, end))
             return;
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);
@@ -356,6 +401,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
             weft_dev_gda_serve(q, first);
         return;
     }
+    weft_dev_gda_count_fillers(q, first, (uint32_t)end);
     if (!base)
         first = (uint32_t)WEFT_DEV_GDA_UNUSED;
     if (weft_dev_gda_ring_for(q, &q->ring, first, (uint32_t)end))
@@ -363,7 +409,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_late(struct weft_dev_gda_queue *q
 }
 
 /* Publishes blocks `base` to `end`, which the calling thread, and threads that it has synchronised
- * with, have stored. `ahead` is the result of the reservation; 0: the caller alone has the turn. */
+ * with, have stored. `ahead` is the result of the reservation; 0: the caller alone has the turn.
+ * A span with fillers takes the second function. */
 WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
                                       const struct weft_dev_gda_ring *ring, uint64_t base,
                                       uint64_t end, uint32_t ahead)
@@ -372,6 +419,14 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_publish_late(q, base, end, ahead);
     else if (__builtin_expect(weft_dev_gda_ring_for(q, ring, (uint32_t)base, (uint32_t)end), 0))
         weft_dev_gda_follow(q, (uint32_t)end);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_filled(struct weft_dev_gda_queue *q, uint64_t base,
+                                                      uint64_t end, uint32_t ahead)
+{
+    if (!ahead)
+        weft_dev_gda_count_fillers(q, (uint32_t)base, (uint32_t)end);
+    weft_dev_gda_publish(q, &q->ring, base, end, ahead);
 }
 
 /* --- Requests whose completion does not say that their data are in memory: writes in relaxed order

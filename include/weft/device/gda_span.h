@@ -110,6 +110,19 @@ WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void
 
 /* ------------------------------------------------------------------------------------- waits */
 
+/* A queue has failed, and the host executes its requests if it can, these threads' next ones too.
+ * Returns 0 when it cannot, or when a thread has abandoned the queue. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_raise_alarm(const struct weft_dev_gda_queue *q)
+{
+    uint32_t *alarm = weft_dev_state.gda->alarm;
+    if (!alarm ||
+        weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == WEFT_DEV_GDA_FAILED)
+        return 0;
+    if (!weft_dev_load_u32(alarm, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS))
+        weft_dev_store_u32(alarm, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    return 1;
+}
+
 /* The queue has failed: records its syndrome, the vendor's syndrome and its index. An abandoned
  * queue has no syndrome; its cause is already recorded. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
@@ -173,7 +186,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
         /* Diverged lanes of this warp may have to publish first: the sleep lets them run. */
         weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
     }
-    return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
+    if (*seen == WEFT_DEV_GDA_FAILED)
+        return weft_dev_gda_raise_alarm(q) ? 0 : -1;
+    return *seen >= target;
 }
 
 WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
@@ -223,7 +238,8 @@ struct weft_dev_gda_span {
     struct weft_dev_gda_queue *q;
     struct weft_dev_gda_ring ring; /* copy of the queue's */
     uint64_t base, end;
-    uint32_t ahead; /* earlier blocks that are not published; 0: it is this span's turn */
+    uint32_t ahead;  /* earlier blocks that are not published; 0: it is this span's turn */
+    uint32_t filled; /* 1: it has fillers */
 };
 
 /* Marks the queue as used: fences and quiets check only used queues. Every reservation without its
@@ -274,6 +290,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->q = q;
     span->ring = weft_dev_gda_ring_of(q);
     span->ahead = weft_dev_gda_ahead(turns);
+    span->filled = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
     return WEFT_DEV_LIKELY(!span->ahead &&
@@ -290,7 +307,18 @@ WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_d
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 {
-    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
+    if (span->filled)
+        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead);
+    else
+        weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
+}
+
+/* The request at `at` has several blocks, or the span ends with a NOP or a DUMP: `n` blocks from
+ * there on begin no message. */
+WEFT_DEVICE void weft_dev_gda_span_fill(struct weft_dev_gda_span *span, uint64_t at, uint32_t n)
+{
+    weft_dev_gda_fill(span->q, at, n);
+    span->filled = 1;
 }
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
@@ -313,8 +341,10 @@ WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, weft_lane_m
     g->mask = mask;
     g->first = g->last = weft_dev_lane();
     int begun = weft_dev_gda_begin(&g->span, q, r, blocks + (uint32_t)nop);
-    if (begun && nop)
+    if (begun && nop) {
         weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
+        weft_dev_gda_span_fill(&g->span, g->span.base + 1, blocks);
+    }
     g->at = g->span.base;
     g->ends = !nop;
     return begun;
@@ -348,12 +378,15 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, 
         begun = weft_dev_gda_begin(&g->span, q, r, total + nop);
         if (begun && nop)
             weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
+        g->span.filled = several != 0;
     }
     g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
     g->span.end = g->span.base + total + nop;
     g->at = g->span.base + at;
     g->ends = lane == g->last && !nop;
     begun = weft_dev_all(mask, begun);
+    if (begun && blocks > 1)
+        weft_dev_gda_fill(q, g->at + 1, blocks - 1 + (lane == g->last));
     weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has seen;
                                  a vote does not order memory */
     return begun;

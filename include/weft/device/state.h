@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 13 };
+enum { WEFT_DEV_VERSION = 14 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -174,6 +174,8 @@ struct weft_dev_gda {
     uint64_t own[WEFT_DEV_PARTS]; /* address of a segment's first chunk, as registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] the same at every PE */
     uint64_t *used;               /* one bit per queue that has ever been used */
+    uint32_t *alarm;              /* set to 1 when a queue has failed, so that the host executes
+                                     its requests; NULL: the job fails */
     /* Distance in the key table from a strict-order key to the relaxed-order key; 0: there is
      * none. */
     uint32_t data_keys;

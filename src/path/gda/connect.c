@@ -23,7 +23,7 @@
  * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
 /* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
-enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4 };
+enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, ALARM_WORD = 512 };
 
 static size_t ring_bytes(uint32_t depth)
 {
@@ -51,6 +51,11 @@ struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number)
     at.page = at.completions + ring_bytes(gda->depth);
     at.results = at.page + GDA_PAGE;
     return at;
+}
+
+uint32_t *gda_alarm_word(const struct gda *gda)
+{
+    return (uint32_t *)(void *)(gda->area + gda_layout_of(gda, 0).page + ALARM_WORD);
 }
 
 static weft_status register_host_area(struct gda *gda, uint32_t a)
@@ -130,6 +135,7 @@ static weft_status create_host_queue(struct gda *gda, int pe, uint32_t name)
     q->remote_keys = gda->remote_keys + gda_key_index(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
+    q->fillers = gda->fillers + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
     q->turns = WEFT_DEV_GDA_UNUSED;
@@ -149,11 +155,12 @@ weft_status gda_create_queues(struct gda *gda)
     gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
     gda->seeds = calloc((size_t)gda->world->npes, sizeof *gda->seeds);
     gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
+    gda->fillers = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->fillers);
     gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
     gda->used = calloc(count / 64 + 1, sizeof *gda->used);
     gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
-    if (!gda->qps || !gda->addresses || !gda->seeds || !gda->marks || !gda->busy || !gda->used ||
-        !gda->queues)
+    if (!gda->qps || !gda->addresses || !gda->seeds || !gda->marks || !gda->fillers || !gda->busy ||
+        !gda->used || !gda->queues)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
     memset(gda->queues, 0, count * sizeof *gda->queues);
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
@@ -190,6 +197,7 @@ void gda_destroy_queues(struct gda *gda)
         munmap(gda->area, gda->area_bytes);
     free(gda->qps);
     free(gda->marks);
+    free(gda->fillers);
     free(gda->busy);
     free(gda->used);
     free(gda->queues);

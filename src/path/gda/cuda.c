@@ -23,7 +23,8 @@ struct gda_cuda {
     uint32_t by_register, by_thread;
     char why_thread[160]; /* why the GPU does not ring all doorbells */
     struct gda_doorbell_thread *doorbell_thread;
-    CUdeviceptr queues, marks, busy, used; /* In GPU memory; 0 before device code asks for them. */
+    CUdeviceptr queues, marks, fillers, busy,
+        used; /* In GPU memory; 0 before device code asks for them. */
     CUdeviceptr table, bases, remote_keys, local_keys;
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
     struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
@@ -161,8 +162,9 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->table, cuda->bases, cuda->queues,      cuda->marks,
-                               cuda->busy,  cuda->used,  cuda->remote_keys, cuda->local_keys};
+    const CUdeviceptr all[] = {cuda->table, cuda->bases,       cuda->queues,
+                               cuda->marks, cuda->fillers,     cuda->busy,
+                               cuda->used,  cuda->remote_keys, cuda->local_keys};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
 }
@@ -198,6 +200,8 @@ static weft_status write_queues(const struct gda *gda)
         q->done = 0;
         q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->doorbells[i];
         q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
+        q->fillers =
+            (uint64_t *)(uintptr_t)cuda->fillers + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
         q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
         uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
         size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
@@ -228,6 +232,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
+        .alarm = gda_alarm(gda),
         .data_keys = gda->gpu_queues || gda->relaxed
                          ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
                          : 0,
@@ -302,6 +307,7 @@ static weft_status alloc_tables(struct gda *gda)
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
         {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
+        {&cuda->fillers, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
@@ -342,5 +348,20 @@ weft_status gda_read_cuda_counts(struct gda *gda)
         gda->queues[i].open = cuda->copies[i].open;
         gda->queues[i].flushed = cuda->copies[i].flushed;
     }
+    return status;
+}
+
+weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *done,
+                                uint64_t *counted)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    struct weft_dev_gda_queue q = {.done = 0};
+    weft_status status = WEFT_OK;
+    if (cuda->table)
+        status =
+            gpu_copy(gda->world->gpu, GDA_COPY_STREAM, &q,
+                     (const void *)(uintptr_t)(cuda->queues + i * sizeof q), sizeof q, GPU_DONE);
+    *done = q.done;
+    *counted = q.counted;
     return status;
 }

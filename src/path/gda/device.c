@@ -53,6 +53,7 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
                               .adapters = gda->count,
                               .bases = gda->simt->bases,
                               .used = gda->used,
+                              .alarm = gda_alarm(gda),
                               .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
                               .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
                               .ordered = gda_order_flags(gda)};

@@ -23,6 +23,9 @@ enum command {
     RST2INIT_QP = 0x502,
     INIT2RTR_QP = 0x503,
     RTR2RTS_QP = 0x504,
+    TO_ERROR_QP = 0x507,
+    TO_RESET_QP = 0x50a,
+    QUERY_QP = 0x50b,
 };
 
 /* A field of a command: byte offset of its word, lowest bit, number of bits. */
@@ -85,6 +88,12 @@ static const char *command_name(enum command command)
         return "INIT2RTR_QP";
     case RTR2RTS_QP:
         return "RTR2RTS_QP";
+    case TO_ERROR_QP:
+        return "2ERR_QP";
+    case TO_RESET_QP:
+        return "2RST_QP";
+    case QUERY_QP:
+        return "QUERY_QP";
     }
     return "a command";
 }
@@ -306,4 +315,19 @@ weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection 
     if (!status)
         status = modify_to_rtr(qp, connection, peer);
     return status ? status : modify_to_rts(qp, connection);
+}
+
+weft_status gda_stop_qp(const struct gda_qp *qp, uint32_t number, uint32_t *executed)
+{
+    enum { QUERY_BYTES = 16, STATE_BYTES = 512 };
+    unsigned char command[IN_BYTES] = {0}, query[QUERY_BYTES] = {0}, state[STATE_BYTES] = {0};
+    weft_status status = modify(qp, TO_ERROR_QP, number, command);
+    put_field(query, opcode, QUERY_QP);
+    put_field(query, object, number);
+    errno = 0;
+    if (!status && qp->adapter->lib->dv.obj_query(qp->qp, query, sizeof query, state, sizeof state))
+        status = fail_command(qp->adapter, QUERY_QP, state);
+    *executed = get_field(state, in(QPC, 0xb0, 0, 24)); /* rmsn */
+    memset(command, 0, sizeof command);
+    return status ? status : modify(qp, TO_RESET_QP, number, command);
 }

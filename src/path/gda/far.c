@@ -239,6 +239,16 @@ static weft_status read_gpu_completion(const struct gda *gda, uint32_t number, u
     return status;
 }
 
+/* Whether to wait on: the blocks are not complete, or the queue has failed and is taken over. */
+static bool is_gpu_queue_awaited(const struct gda *gda, uint32_t number, uint64_t done,
+                                 uint64_t target)
+{
+    if (done != WEFT_DEV_GDA_FAILED)
+        return done < target;
+    return gda->queues[number].done != WEFT_DEV_GDA_FAILED &&
+           gda_takes_over(gda, gda_queue_count(gda) + number);
+}
+
 weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target)
 {
     int pe = (int)(number / gda->queues_per_pe);
@@ -246,12 +256,14 @@ weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t
     struct path_wait wait = {
         .world = gda->world, .operation = BOX_OP_DEVICE_QUIET, .pe = pe, .expected = target};
     weft_status status = read_gpu_completion(gda, number, &done, &last);
-    while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
+    while (!status && is_gpu_queue_awaited(gda, number, done, target)) {
         status = path_wait_step(&wait, done);
         if (!status)
             status = read_gpu_completion(gda, number, &done, &last);
     }
     path_wait_end(&wait);
+    if (!status && done == WEFT_DEV_GDA_FAILED)
+        status = gda_lost(gda);
     if (!status && done == WEFT_DEV_GDA_FAILED)
         status = base_fail(WEFT_ERR_PATH,
                            "path gda: queue %u of device code to PE %d (queue pair %#x of %s, port "

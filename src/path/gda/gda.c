@@ -64,6 +64,7 @@ struct span {
     uint32_t slot; /* index of the queue in the context's lists */
     uint64_t base, end;
     uint32_t ahead; /* Blocks reserved before and not yet published: see weft_dev_gda_publish(). */
+    bool filled;    /* It has fillers: see weft_dev_gda_fill(). */
 };
 
 static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, uint32_t adapter)
@@ -110,7 +111,10 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
 
 static void publish_span(struct gda_state *state, const struct span *span)
 {
-    weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
+    if (span->filled)
+        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead);
+    else
+        weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
     weft_dev_atomic_max_u64(&state->last[span->slot], span->end, WEFT_ORDER_RELAXED,
                             WEFT_SCOPE_SYS);
     uint64_t bit = (uint64_t)1 << span->slot % 64, *word = &state->used[span->slot / 64];
@@ -118,11 +122,19 @@ static void publish_span(struct gda_state *state, const struct span *span)
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
+/* Notes that the span's blocks from the n-th on begin no message. */
+static void fill_span(struct span *span, uint32_t n)
+{
+    weft_dev_gda_fill(span->q, span->base + n, (uint32_t)(span->end - span->base) - n);
+    span->filled = true;
+}
+
 /* Fills the reserved blocks with NOPs, so that later requests of the queue can be published. */
-static void publish_nops(struct gda_state *state, const struct span *span)
+static void publish_nops(struct gda_state *state, struct span *span)
 {
     for (uint64_t at = span->base; at < span->end; at++)
         weft_dev_gda_nop(&span->q->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
+    fill_span(span, 0);
     publish_span(state, span);
 }
 
@@ -147,8 +159,10 @@ static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, 
         n = bytes < n ? bytes : n;
         memcpy(weft_dev_gda_at(ring, span.base, at), from, n);
     }
-    if (blocks > 1)
+    if (blocks > 1) {
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+        fill_span(&span, 1);
+    }
     publish_span(state, &span);
     return WEFT_OK;
 }
@@ -398,7 +412,7 @@ static weft_status gda_iget(struct remote from, void *dst, const struct path_str
 
 /* Waits until the result slot of a block is free and reserves it. On failure it fills the span with
  * NOPs. */
-static weft_status reserve_result(struct gda_state *state, const struct span *span, uint64_t index)
+static weft_status reserve_result(struct gda_state *state, struct span *span, uint64_t index)
 {
     struct path_wait wait = {
         .world = state->gda->world, .operation = BOX_OP_GET, .pe = span->pe, .expected = 1};
@@ -498,8 +512,10 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     else
         weft_dev_gda_atomic8(ring, span.base, amo_opcode(amo), remote_at, to, value, expected,
                              flags);
-    if (blocks > 1)
+    if (blocks > 1) {
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+        fill_span(&span, 1);
+    }
     if (!fetched) {
         publish_span(state, &span);
         /* The peer's data take another path, with which this one has no order. */
@@ -730,5 +746,7 @@ const struct path_ops path_gda = {
     .fence = gda_fence,
     .quiet = gda_quiet,
     .forget = gda_forget,
+    .spare = PATH_NET,
+    .begin = gda_begin,
     .test_limit_ns = TEST_LIMIT_NS,
 };

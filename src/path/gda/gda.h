@@ -115,9 +115,10 @@ struct gda {
     struct gda_qp *qps; /* [npes * (queues_per_pe + count)] in the order of `queues` */
     /* [npes * queues_per_pe] device-code queues, then [npes * count] host queues. */
     struct weft_dev_gda_queue *queues;
-    uint64_t *marks; /* [queues][depth / 64] one bit per block: stored and not yet published */
-    uint32_t *busy;  /* [queues][depth] 1: the result slot of the block is in use */
-    uint64_t *used;  /* One bit per device-code queue: it has been used. */
+    uint64_t *marks;   /* [queues][depth / 64] one bit per block: stored and not yet published */
+    uint64_t *fillers; /* [queues][depth / 64] one bit per block: it begins no message */
+    uint32_t *busy;    /* [queues][depth] 1: the result slot of the block is in use */
+    uint64_t *used;    /* One bit per device-code queue: it has been used. */
 
     /* log2 of the bytes of a chunk, and the number of chunks of all segments. A chunk is one memory
      * region. */
@@ -138,6 +139,8 @@ struct gda {
     struct gda_cuda *cuda;
     /* NULL if the device-code queues of a GPU are in host memory. */
     struct gda_gpu_queues *gpu_queues;
+
+    struct gda_failover *failover; /* NULL: a failed queue ends the job */
 
     pthread_mutex_t lock; /* protects the bounce buffers */
     char *bounce;
@@ -208,6 +211,31 @@ weft_status gda_write_cuda_keys(struct gda *gda); /* repeated when there are new
 /* Copies the counts of all device-code queues from the GPU into gda->queues. */
 weft_status gda_read_cuda_counts(struct gda *gda);
 void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes);
+
+/* The same of one queue: the blocks that are known to be complete, and `counted`. */
+weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *done,
+                                uint64_t *counted);
+
+/* ----------------------------------------------------------------------- failover.c: see there */
+
+/* Entry of the table of path operations: see path.h. */
+weft_status gda_begin(struct path_common *common);
+void gda_end_failover(struct gda *gda);
+
+/* Whether the requests of a queue with an error completion will be executed in another way; the
+ * waiting caller goes on waiting. `number` is an index of gda->queues, or follows them for
+ * gda->gpu_queues. */
+bool gda_takes_over(const struct gda *gda, uint32_t number);
+
+/* Called by every wait for a queue. The failover thread itself waits for atomics through this PE's
+ * own NIC. If that fails meanwhile, the thread takes over the NIC's queue from within the wait. */
+void gda_help_failover(const struct gda *gda);
+
+/* Returns why requests are lost; WEFT_OK: none are. */
+weft_status gda_lost(const struct gda *gda);
+
+/* The word by which device code says that a queue has failed; NULL: no path can take over. */
+uint32_t *gda_alarm(const struct gda *gda);
 
 /* ------------------------------------------------------------------------- bell.c: doorbell thread
  *
@@ -301,6 +329,10 @@ struct gda_connection {
 weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *connection,
                            const struct gda_address *peer);
 
+/* Ends the queue: it sends, receives and completes nothing from now on. *executed receives the
+ * number of messages that it has executed for its peer, modulo 2^24. */
+weft_status gda_stop_qp(const struct gda_qp *qp, uint32_t number, uint32_t *executed);
+
 /* ------------------------------------------------- connect.c: creation and connection of queues */
 
 /* Byte offsets of one queue's parts in an area, and the bytes of a queue. */
@@ -308,6 +340,8 @@ struct gda_layout {
     size_t ring, completions, page, results, bytes;
 };
 struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number);
+/* The memory of the alarm, next to the doorbell records of the first queue. */
+uint32_t *gda_alarm_word(const struct gda *gda);
 size_t gda_queue_bytes(uint32_t depth);
 /* Creates the DevX objects of a queue whose memory is registered. */
 weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,

@@ -64,6 +64,7 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
 
 void gda_destroy(struct gda *gda)
 {
+    gda_end_failover(gda);
     gda_close_cuda(gda);
     if (gda->adapters)
         gda_close_gpu_queues(gda);

@@ -81,6 +81,16 @@ weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q,
     return WEFT_OK;
 }
 
+/* Whether to wait on: the blocks are not complete, or the queue has failed and is taken over. */
+static bool is_awaited(const struct gda *gda, const struct weft_dev_gda_queue *q, uint64_t done,
+                       uint64_t target)
+{
+    if (done != WEFT_DEV_GDA_FAILED)
+        return done < target;
+    return __atomic_load_n(&q->done, __ATOMIC_RELAXED) != WEFT_DEV_GDA_FAILED &&
+           gda_takes_over(gda, (uint32_t)(q - gda->queues));
+}
+
 weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int pe, uint64_t target,
                       enum box_operation operation)
 {
@@ -90,10 +100,13 @@ weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int p
     struct path_wait wait = {
         .world = gda->world, .operation = operation, .pe = pe, .expected = target};
     weft_status status = WEFT_OK;
-    while (!status && done != WEFT_DEV_GDA_FAILED && done < target) {
+    while (!status && is_awaited(gda, q, done, target)) {
+        gda_help_failover(gda);
         status = path_wait_step(&wait, done);
         done = weft_dev_gda_look(q);
     }
+    if (!status && done == WEFT_DEV_GDA_FAILED)
+        status = gda_lost(gda);
     if (!status && done == WEFT_DEV_GDA_FAILED)
         status = fail_queue(gda, q, pe, &wait);
     path_wait_end(&wait);

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failover: notices failed queues and finds the requests that are left to execute. For each pair of
+ * queues, the thread of a PE
+ *
+ *     notices that a queue has failed: a waiting thread has seen an error completion and set the
+ *         alarm, the port has been down for a while, or the peer has stopped its end
+ *     stops its end in the NIC, which then executes nothing more for the peer, and tells the peer
+ *         how many messages it has executed
+ *     learns from the peer how many of its own messages were executed there, finds the first one
+ *         that was not, and takes over the queue from there (takeover.c)
+ *
+ * A NIC counts the messages that it executes for a peer (MSN, InfiniBand specification 9.7.8). The
+ * sender finds the same number among the blocks of its ring by the number of fillers
+ * (weft_dev_gda_fill()). */
+#include "path/gda/failover.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "gpu/gpu.h"
+#include "path/gda/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS ((uint64_t)1000 * 1000)
+
+enum {
+    MSN_MASK = 0xffffff,
+    SPIN_PASSES = 2000,       /* passes without anything to do, before the thread sleeps */
+    SLEEP_LEAST_NS = 20000,   /* it then sleeps this long, */
+    SLEEP_MOST_NS = 1000000,  /* and longer each time, up to this; */
+    SLEEP_IDLE_NS = 10000000, /* or this, while no queue has failed */
+    GPU_CHECKS = 16,          /* queues in GPU memory that are checked at a time */
+};
+#define CHECK_EVERY  (50 * MS)
+#define DOWN_AFTER   (150 * MS) /* A port that is down for a shorter time loses nothing. */
+#define ANSWER_LIMIT (10000 * MS)
+
+static _Thread_local bool in_failover;
+
+/* -------------------------------------------------------------------------------- queue numbers */
+
+static uint32_t device_count(const struct gda *gda)
+{
+    return (uint32_t)gda->world->npes * gda->queues_per_pe;
+}
+
+uint32_t gda_line_count(const struct gda *gda)
+{
+    return gda_queue_count(gda) + (gda->gpu_queues ? device_count(gda) : 0);
+}
+
+static int pe_of(const struct gda *gda, uint32_t number)
+{
+    uint32_t devices = device_count(gda), all = gda_queue_count(gda);
+    if (number < devices)
+        return (int)(number / gda->queues_per_pe);
+    return number < all ? (int)((number - devices) / gda->count)
+                        : (int)((number - all) / gda->queues_per_pe);
+}
+
+uint32_t gda_line_name(const struct gda *gda, uint32_t number)
+{
+    uint32_t devices = device_count(gda), all = gda_queue_count(gda), each = gda->queues_per_pe;
+    if (number < devices)
+        return number % each;
+    return number < all ? each + (number - devices) % gda->count
+                        : each + gda->count + (number - all) % each;
+}
+
+/* The number of the queue to PE pe with that name. */
+static uint32_t number_of(const struct gda *gda, int pe, uint32_t name)
+{
+    uint32_t first = gda->queues_per_pe + gda->count;
+    return name < first ? gda_queue_index(gda, pe, name)
+                        : gda_queue_count(gda) + (uint32_t)pe * gda->queues_per_pe + name - first;
+}
+
+static uint32_t name_count(const struct gda *gda)
+{
+    return 2 * gda->queues_per_pe + gda->count;
+}
+
+static uint32_t adapter_of(const struct gda *gda, uint32_t number)
+{
+    uint32_t name = gda_line_name(gda, number), first = gda->queues_per_pe + gda->count;
+    return gda_adapter_of(gda, name < first ? name : name - first);
+}
+
+/* -------------------------------------------------------------------------------------- failing */
+
+static void lose_line(struct gda_failover *f, struct gda_line *line, weft_status status)
+{
+    if (!f->lost) {
+        snprintf(f->sentence, sizeof f->sentence, "path gda: requests to PE %d are lost: %.240s",
+                 line->pe, base_last_error());
+        f->lost = status;
+    }
+    line->state = GDA_LINE_LOST;
+    /* Release: pairs with gda_takes_over(). */
+    atomic_store_explicit(&f->states[line->number], GDA_LINE_LOST, memory_order_release);
+    f->gda->world->fail(f->gda->world, f->lost, f->sentence);
+}
+
+/* Reports the first failure of a NIC, and the path that replaces it for the peer. */
+static void report(struct gda_failover *f, const struct gda_line *line, const char *cause)
+{
+    const struct path_world *world = f->gda->world;
+    const char *spare = f->peers[0].ops->name;
+    uint32_t a = adapter_of(f->gda, line->number);
+    char found[PATH_FOUND_BYTES];
+    snprintf(found, sizeof found, "requests of failed queues over path %s: %s, port %d: %.200s",
+             spare, line->qp->adapter->name, GDA_PORT, cause);
+    for (int kind = 0; kind < MEMORY_KINDS && world->report_found; kind++)
+        if (world->choices[kind] && world->choices[kind][line->pe].path == PATH_GDA)
+            world->report_found(world, (weft_kind)kind, line->pe, found);
+    if (f->warned[a]) {
+        log_debug(LOG_GDA, "path gda to PE %d: queue pair %#x of %s: %s", line->pe, line->q.number,
+                  line->qp->adapter->name, cause);
+        return;
+    }
+    f->warned[a] = true;
+    log_warn(
+        LOG_GDA,
+        "path gda to PE %d: queue pair %#x of %s, port %d: %s; its requests, and those of other "
+        "queues that fail, take path %s",
+        line->pe, line->q.number, line->qp->adapter->name, GDA_PORT, cause, spare);
+}
+
+/* The constant part of the queue. */
+static void describe_queue(const struct gda *gda, struct gda_line *line)
+{
+    uint32_t all = gda_queue_count(gda), number = line->number;
+    line->on_gpu = number >= all;
+    line->qp = line->on_gpu ? &gda->gpu_queues->qps[number - all] : &gda->qps[number];
+    const struct weft_dev_gda_queue *q =
+        line->on_gpu ? &gda->gpu_queues->queues[number - all] : &gda->queues[number];
+    line->q.ring = q->ring;
+    line->q.completion = q->completion;
+    line->q.results = q->results;
+    line->q.number = q->number;
+}
+
+/* The counts of the queue as they are now. A GPU has those of its queues in its own memory. */
+static weft_status read_counts(struct gda *gda, struct gda_line *line)
+{
+    uint32_t all = gda_queue_count(gda), number = line->number;
+    bool device = line->on_gpu || (number < device_count(gda) && !gda->gpu_queues);
+    if (gda->cuda && device)
+        return gda_read_cuda_queue(gda, line->on_gpu ? number - all : number, &line->q.done,
+                                   &line->q.counted);
+    if (line->on_gpu)
+        return WEFT_OK;
+    /* Acquire: pairs with weft_dev_gda_count_fillers(); the blocks that it has counted. */
+    line->q.done = __atomic_load_n(&gda->queues[number].done, __ATOMIC_ACQUIRE);
+    line->q.counted = __atomic_load_n(&gda->queues[number].counted, __ATOMIC_ACQUIRE);
+    return WEFT_OK;
+}
+
+static weft_status read_completion(const struct gda *gda, const struct gda_line *line,
+                                   uint64_t *word, uint64_t *why)
+{
+    uint64_t both[2];
+    const uint64_t *last = line->q.completion;
+    if (line->on_gpu) {
+        weft_status status =
+            gpu_copy(gda->world->gpu, GDA_COPY_STREAM, both, last - 1, sizeof both, GPU_DONE);
+        *why = both[0];
+        *word = both[1];
+        return status;
+    }
+    *word = __atomic_load_n(last, __ATOMIC_ACQUIRE);
+    *why = __atomic_load_n(last - 1, __ATOMIC_RELAXED);
+    return WEFT_OK;
+}
+
+/* Stops this end of a queue, and tells the peer. cause: NULL: the completion entry has an error;
+ * without one, nothing happens. */
+static void stop_queue(struct gda_failover *f, uint32_t number, const char *cause)
+{
+    struct gda *gda = f->gda;
+    struct gda_line *line;
+    uint64_t word = 0, why = 0;
+    if (atomic_load(&f->states[number]) != GDA_LINE_WORKS)
+        return;
+    line = calloc(1, sizeof *line);
+    if (!line) {
+        gda->world->fail(gda->world, WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+        return;
+    }
+    line->number = number;
+    line->pe = pe_of(gda, number);
+    describe_queue(gda, line);
+    weft_status status = read_counts(gda, line);
+    if (!status)
+        status = read_completion(gda, line, &word, &why);
+    bool failed = weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR;
+    if (!status && ((!failed && !cause) || line->q.done == WEFT_DEV_GDA_FAILED)) {
+        free(line);
+        return;
+    }
+    line->done = line->q.done;
+    if (!failed && weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_OK)
+        line->done += (uint16_t)(weft_dev_gda_cqe_index(word) + 1u - (uint32_t)line->done);
+    if (!status)
+        status = gda_stop_qp(line->qp, line->q.number, &line->executed);
+    line->next = f->lines;
+    f->lines = line;
+    line->state = GDA_LINE_STOPPED;
+    line->stopped_ns = clock_now_ns();
+    atomic_store(&f->states[number], GDA_LINE_STOPPED);
+    report(f, line, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
+    if (!status)
+        status = gda_tell_count(f, line);
+    if (status)
+        lose_line(f, line, status);
+}
+
+/* ------------------------------------------------------------------------------------ noticing */
+
+static void stop_failed_queues(struct gda_failover *f)
+{
+    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
+        stop_queue(f, i, NULL);
+}
+
+/* Finds failed queues for whose completion no thread waits. Queues in GPU memory, whose completions
+ * take a copy each, are checked in turn. */
+static void check_queues(struct gda_failover *f)
+{
+    const uint32_t all = gda_queue_count(f->gda), more = gda_line_count(f->gda) - all;
+    for (uint32_t i = 0; i < all; i++)
+        if (weft_dev_gda_cqe_opcode(__atomic_load_n(f->gda->queues[i].completion,
+                                                    __ATOMIC_RELAXED)) == WEFT_DEV_GDA_CQE_ERROR)
+            stop_queue(f, i, NULL);
+    for (uint32_t i = 0; i < more && i < GPU_CHECKS; i++)
+        stop_queue(f, all + f->next_check++ % more, NULL);
+}
+
+static void stop_queues_of_peers(struct gda_failover *f)
+{
+    for (int pe = 0; pe < f->gda->world->npes; pe++) {
+        const struct gda_mail *mail = gda_mail_of(f->gda, pe);
+        for (uint32_t name = 0; name < name_count(f->gda); name++) {
+            uint32_t number = number_of(f->gda, pe, name);
+            if (__atomic_load_n(&mail->counts[name], __ATOMIC_ACQUIRE) &&
+                number < gda_line_count(f->gda))
+                stop_queue(f, number, "the peer has stopped the queue");
+        }
+    }
+}
+
+static void stop_queues_of(struct gda_failover *f, uint32_t adapter)
+{
+    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
+        if (adapter_of(f->gda, i) == adapter)
+            stop_queue(f, i, "the port is down");
+}
+
+/* A NIC without its port would retransmit for half a minute before it reports an error. */
+static void check_ports(struct gda_failover *f, uint64_t now)
+{
+    for (uint32_t a = 0; a < f->gda->count; a++) {
+        const struct gda_adapter *adapter = &f->gda->adapters->one[a];
+        struct ibv_port_attr port;
+        bool down = adapter->lib->verbs.query_port(adapter->context, GDA_PORT, &port) ||
+                    port.state != IBV_PORT_ACTIVE;
+        f->down_ns[a] = down ? (f->down_ns[a] ? f->down_ns[a] : now) : 0;
+        if (down && now - f->down_ns[a] >= DOWN_AFTER)
+            stop_queues_of(f, a);
+    }
+}
+
+static void check_all(struct gda_failover *f, uint64_t now)
+{
+    if (now - f->checked_ns < CHECK_EVERY)
+        return;
+    f->checked_ns = now;
+    check_ports(f, now);
+    check_queues(f);
+}
+
+/* --------------------------------------------------------------- the first request to take over */
+
+/* A walk over the requests in the send ring. */
+struct walk {
+    struct gda_failover *f;
+    struct gda_line *line;
+    uint64_t at, limit;
+    uint32_t messages;  /* messages that it has passed */
+    struct gda_wqe wqe; /* the last request, and its blocks */
+    _Alignas(16) char blocks[GDA_WQE_BLOCKS_MOST * WEFT_DEV_GDA_BLOCK];
+};
+
+/* Reads the request at walk->at, and passes it. */
+static weft_status walk_one(struct walk *walk)
+{
+    uint64_t left = walk->limit - walk->at;
+    uint32_t count = left < GDA_WQE_BLOCKS_MOST ? (uint32_t)left : (uint32_t)GDA_WQE_BLOCKS_MOST;
+    weft_status status = gda_copy_blocks(walk->f->gda, walk->line, walk->at, count, walk->blocks);
+    walk->wqe = gda_wqe_head(walk->line, walk->blocks);
+    walk->at += walk->wqe.blocks;
+    walk->messages += walk->wqe.message;
+    return status;
+}
+
+/* The number of messages in the blocks before `from`, of which those up to the last counted ones
+ * are still in the ring. */
+static weft_status count_messages(struct gda_failover *f, struct gda_line *line, uint64_t from,
+                                  uint32_t *messages)
+{
+    const uint64_t counted = line->q.counted;
+    const uint64_t upto = counted ? weft_dev_gda_whole(from, (uint32_t)counted) : 0;
+    struct walk walk = {.f = f, .line = line, .at = from, .limit = upto};
+    uint32_t fillers = (uint32_t)(counted >> 32);
+    weft_status status = WEFT_OK;
+    while (!status && walk.at < upto)
+        status = walk_one(&walk);
+    fillers -= (uint32_t)(walk.at - from) - walk.messages;
+    *messages = (uint32_t)from - fillers;
+    return status;
+}
+
+/* Finds the end of the requests that the peer has executed, `executed` messages in all. Blocks
+ * from `from` on are complete or not; *end receives the first that is not executed. */
+static weft_status find_first_left(struct gda_failover *f, struct gda_line *line, uint64_t from,
+                                   uint32_t executed, uint64_t *end)
+{
+    struct walk walk = {.f = f, .line = line, .at = from};
+    uint32_t before = 0;
+    weft_status status = gda_posted_end(f->gda, line, &walk.limit);
+    if (!status)
+        status = count_messages(f, line, from, &before);
+    uint32_t more = (executed - before) & MSN_MASK;
+    while (!status && walk.at < walk.limit && walk.messages < more)
+        status = walk_one(&walk);
+    if (!status && walk.messages < more)
+        status = base_fail(WEFT_ERR_PATH,
+                           "it has executed %u requests behind those that are complete, but only "
+                           "%u were posted",
+                           more, walk.messages);
+    *end = walk.at;
+    return status;
+}
+
+/* Repeats the reads that the peer has executed, because their data may not have arrived. What an
+ * atomic has returned cannot be asked for again. */
+static weft_status repeat_reads(struct gda_failover *f, struct gda_line *line, uint64_t end)
+{
+    struct walk walk = {.f = f, .line = line, .at = line->done, .limit = end};
+    weft_status status = WEFT_OK;
+    while (!status && walk.at < end) {
+        status = walk_one(&walk);
+        if (!status)
+            status = read_counts(f->gda, line);
+        /* A thread has seen its completion meanwhile, and the blocks may be new ones. */
+        if (status || line->q.done >= walk.at || !walk.wqe.fetches)
+            continue;
+        status =
+            walk.wqe.opcode == WEFT_DEV_GDA_READ
+                ? gda_execute(f, line, walk.blocks)
+                : base_fail(WEFT_ERR_PATH, "it has executed an atomic whose result did not arrive");
+    }
+    return status;
+}
+
+/* Passes the requests that the peer has executed. A thread that saw an earlier completion may raise
+ * the queue's count at any time, and then reuse blocks: what was read before is void. */
+static weft_status pass_executed(struct gda_failover *f, struct gda_line *line, uint32_t executed)
+{
+    uint64_t end = 0;
+    weft_status status = read_counts(f->gda, line);
+    do {
+        line->done = line->q.done > line->done ? line->q.done : line->done;
+        if (!status)
+            status = find_first_left(f, line, line->done, executed, &end);
+        if (!status)
+            status = read_counts(f->gda, line);
+    } while (!status && line->q.done > line->done);
+    if (!status)
+        status = repeat_reads(f, line, end);
+    line->done = end;
+    return status;
+}
+
+static void take_over(struct gda_failover *f, struct gda_line *line, uint32_t executed)
+{
+    weft_status status = pass_executed(f, line, executed);
+    if (!status)
+        status = gda_complete_blocks(f->gda, line, line->done);
+    if (status) {
+        lose_line(f, line, status);
+        return;
+    }
+    line->state = GDA_LINE_TAKEN_OVER;
+    atomic_store(&f->states[line->number], GDA_LINE_TAKEN_OVER);
+}
+
+/* Moves a line on. Returns whether anything was done. */
+static bool advance(struct gda_failover *f, struct gda_line *line)
+{
+    uint32_t name = gda_line_name(f->gda, line->number);
+    bool any = false;
+    if (line->busy)
+        return false;
+    if (line->state == GDA_LINE_TAKEN_OVER) {
+        line->busy = true;
+        weft_status status = gda_execute_posted(f, line, &any);
+        line->busy = false;
+        if (status)
+            lose_line(f, line, status);
+        return any;
+    }
+    if (line->state != GDA_LINE_STOPPED)
+        return false;
+    /* Acquire: what the peer has executed is in its memory. */
+    uint32_t count =
+        __atomic_load_n(&gda_mail_of(f->gda, line->pe)->counts[name], __ATOMIC_ACQUIRE);
+    if (count)
+        take_over(f, line, count & MSN_MASK);
+    else if (clock_now_ns() - line->stopped_ns > ANSWER_LIMIT)
+        lose_line(f, line,
+                  base_fail(WEFT_ERR_PATH, "it has not said within %llu s what it has executed",
+                            (unsigned long long)(ANSWER_LIMIT / MS / 1000)));
+    return count != 0;
+}
+
+/* ----------------------------------------------------------------------------------- the thread */
+
+/* Moves queues from one state to the next, and executes what has been posted to those that are
+ * taken over. own: only to those that lead to this PE itself. Returns whether anything was done. */
+static bool run_pass(struct gda_failover *f, bool own)
+{
+    uint64_t now = clock_now_ns(), bell;
+    bool any = false;
+    if (__atomic_load_n(f->alarm, __ATOMIC_RELAXED) &&
+        __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE))
+        stop_failed_queues(f);
+    bell = __atomic_load_n(&gda_mail_of(f->gda, f->gda->world->pe)->bell, __ATOMIC_ACQUIRE);
+    if (bell != f->bell && !own) {
+        f->bell = bell;
+        stop_queues_of_peers(f);
+        any = gda_run_errands(f);
+    }
+    check_all(f, now);
+    for (struct gda_line *line = f->lines; line; line = line->next)
+        if (!own || line->pe == f->gda->world->pe)
+            any |= advance(f, line);
+    return any;
+}
+
+static void *run_failover(void *argument)
+{
+    struct gda_failover *f = argument;
+    uint64_t sleep_ns = SLEEP_LEAST_NS;
+    unsigned passes = 0;
+    in_failover = true;
+    while (!atomic_load(&f->stop)) {
+        if (run_pass(f, false)) {
+            passes = 0;
+            sleep_ns = SLEEP_LEAST_NS;
+            continue;
+        }
+        if (f->lines && ++passes < SPIN_PASSES) {
+            sched_yield();
+            continue;
+        }
+        uint64_t ns = f->lines ? sleep_ns : SLEEP_IDLE_NS;
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+        sleep_ns = 2 * sleep_ns < SLEEP_MOST_NS ? 2 * sleep_ns : SLEEP_MOST_NS;
+    }
+    return NULL;
+}
+
+bool gda_takes_over(const struct gda *gda, uint32_t number)
+{
+    const struct gda_failover *f = gda->failover;
+    if (!f || atomic_load_explicit(&f->states[number], memory_order_acquire) == GDA_LINE_LOST)
+        return false;
+    __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+void gda_help_failover(const struct gda *gda)
+{
+    if (in_failover)
+        run_pass(gda->failover, true);
+}
+
+weft_status gda_lost(const struct gda *gda)
+{
+    const struct gda_failover *f = gda->failover;
+    return f && f->lost ? base_fail(f->lost, "%s", f->sentence) : WEFT_OK;
+}
+
+uint32_t *gda_alarm(const struct gda *gda)
+{
+    return gda->failover ? gda->failover->alarm : NULL;
+}
+
+/* ---------------------------------------------------------------------------- begin and end */
+
+static weft_status open_contexts(struct gda_failover *f)
+{
+    const struct path_world *world = f->gda->world;
+    const struct path_ops *ops = path_ops_of(path_ops_of(PATH_GDA)->spare);
+    weft_status status = ops->open(world, &f->spare);
+    if (!status)
+        status = path_ops_of(PATH_GDA)->open(world, &f->own);
+    if (!status)
+        status = serve_open(world, &f->serve);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        f->peers[pe] = (struct peer){.ops = ops,
+                                     .state = f->spare,
+                                     .pe = pe,
+                                     .path = (uint16_t)path_ops_of(PATH_GDA)->spare,
+                                     .world = world};
+    f->self = (struct peer){.ops = path_ops_of(PATH_GDA),
+                            .state = f->own,
+                            .pe = world->pe,
+                            .path = PATH_GDA,
+                            .world = world};
+    return status;
+}
+
+weft_status gda_begin(struct path_common *common)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    const struct path_world *world = gda->world;
+    size_t npes = (size_t)world->npes, lines = gda_queue_count(gda) + device_count(gda);
+    if (!world->common[path_ops_of(PATH_GDA)->spare])
+        return WEFT_OK;
+    if (name_count(gda) > GDA_MAIL_QUEUES) {
+        log_warn(LOG_GDA,
+                 "path gda: with %u queues to each PE, a failed queue ends the job: "
+                 "WEFT_GDA_QUEUES=%u or less lets path %s take over",
+                 gda->queues_per_pe, (GDA_MAIL_QUEUES - gda->count) / 2,
+                 path_name(path_ops_of(PATH_GDA)->spare));
+        return WEFT_OK;
+    }
+    struct gda_failover *f = calloc(1, sizeof *f);
+    if (!f)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    gda->failover = f;
+    f->gda = gda;
+    f->alarm = gda_alarm_word(gda);
+    f->states = calloc(lines, sizeof *f->states);
+    f->errands = calloc(npes, sizeof *f->errands);
+    f->answers = calloc(npes, sizeof *f->answers);
+    f->peers = aligned_alloc(64, npes * sizeof *f->peers);
+    weft_status status = f->states && f->errands && f->answers && f->peers
+                             ? open_contexts(f)
+                             : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    int error = status ? 0 : thread_start(&f->thread, run_failover, f);
+    if (error)
+        status = base_fail(WEFT_ERR_SYSTEM, "path gda: pthread_create of the failover thread: %s",
+                           strerror(error));
+    f->started = !status;
+    f->process = getpid();
+    return status;
+}
+
+void gda_end_failover(struct gda *gda)
+{
+    struct gda_failover *f = gda->failover;
+    if (!f)
+        return;
+    atomic_store(&f->stop, true);
+    if (f->started && f->process == getpid())
+        pthread_join(f->thread, NULL);
+    gda->failover = NULL;
+    if (f->spare)
+        f->peers[0].ops->close(f->spare);
+    if (f->own)
+        path_ops_of(PATH_GDA)->close(f->own);
+    serve_close(f->serve);
+    for (struct gda_line *line = f->lines, *next; line; line = next) {
+        next = line->next;
+        free(line);
+    }
+    free(f->states);
+    free(f->errands);
+    free(f->answers);
+    free(f->peers);
+    free(f);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mail between the failover threads of two PEs, in the system segment, over the path that takes
+ * over; and atomics on behalf of peers.
+ *
+ * A NIC's atomics are atomic only with each other. Where other PEs still reach a word through a NIC
+ * of its PE, an atomic of a failed queue must go through that NIC too. So its PE executes it, on a
+ * queue from the NIC to itself, as an errand of the peer. If that queue has failed as well, no PE
+ * reaches the word through the NIC any more: this thread executes all atomics on it. */
+#include "path/gda/failover.h"
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+_Static_assert(sizeof(struct gda_mail) <= PATH_MAIL_BYTES, "it fits its row");
+
+static size_t row_offset(const struct gda *gda, int sender)
+{
+    return gda->world->mail_offset + (size_t)sender * PATH_MAIL_BYTES;
+}
+
+struct gda_mail *gda_mail_of(const struct gda *gda, int sender)
+{
+    char *system = gda->world->map[gda->world->pe][SEG_SYSTEM];
+    return (struct gda_mail *)(void *)(system + row_offset(gda, sender));
+}
+
+/* A field of this PE's row in the mail of PE pe. */
+static struct remote field_at(struct gda_failover *f, int pe, size_t field)
+{
+    return (struct remote){&f->peers[pe], SEG_SYSTEM,
+                           row_offset(f->gda, f->gda->world->pe) + field};
+}
+
+static weft_status ring_bell(struct gda_failover *f, int pe)
+{
+    struct remote bell = {&f->peers[pe], SEG_SYSTEM,
+                          row_offset(f->gda, pe) + offsetof(struct gda_mail, bell)};
+    return bell.peer->ops->atomic(bell, WEFT_AMO_ADD, sizeof(uint64_t), 1, 0, NULL, false);
+}
+
+weft_status gda_tell_count(struct gda_failover *f, const struct gda_line *line)
+{
+    uint32_t name = gda_line_name(f->gda, line->number), count = GDA_COUNTED | line->executed;
+    if (line->pe == f->gda->world->pe) {
+        __atomic_store_n(&gda_mail_of(f->gda, line->pe)->counts[name], count, __ATOMIC_RELEASE);
+        return WEFT_OK;
+    }
+    struct remote at =
+        field_at(f, line->pe, offsetof(struct gda_mail, counts) + name * sizeof count);
+    weft_status status = at.peer->ops->store(at, &count, sizeof count);
+    return status ? status : ring_bell(f, line->pe);
+}
+
+/* ------------------------------------------------------------------------------------- atomics */
+
+/* The host queue from this PE's NIC to itself that atomics on a word at that address use. */
+static uint32_t loop_number(const struct gda *gda, uint64_t address)
+{
+    return gda_queue_index(gda, gda->world->pe,
+                           gda->queues_per_pe + gda_adapter_of_word(gda, address));
+}
+
+static bool goes_by_nic(const struct gda_failover *f, enum segment_id segment)
+{
+    return f->gda->world->atomics[segment_kind(segment)] == PATH_GDA;
+}
+
+/* An atomic on memory of this PE. */
+static weft_status atomic_here(struct gda_failover *f, enum segment_id segment, size_t offset,
+                               weft_amo amo, size_t width, uint64_t value, uint64_t expected,
+                               uint64_t *before)
+{
+    struct remote at = {&f->self, segment, offset};
+    uint32_t loop = loop_number(f->gda, gda_address_of(f->gda, at));
+    if (goes_by_nic(f, segment) && atomic_load(&f->states[loop]) == GDA_LINE_WORKS)
+        return f->self.ops->atomic(at, amo, width, value, expected, before, false);
+    const struct serve_request request = {.operation = SERVE_ATOMIC,
+                                          .segment = (uint8_t)segment,
+                                          .amo = (uint8_t)amo,
+                                          .offset = offset,
+                                          .bytes = width,
+                                          .value = value,
+                                          .expected = expected};
+    weft_status status = serve_begin(f->serve, &request, NULL, before);
+    return status ? status : serve_quiet(f->serve);
+}
+
+/* Leaves an atomic for its PE to execute, and waits for the answer. The thread executes the errands
+ * of peers meanwhile: two PEs may wait for each other. */
+static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_amo amo,
+                                size_t width, uint64_t value, uint64_t expected, uint64_t *before)
+{
+    const int pe = at.peer->pe;
+    struct gda_errand errand = {.offset = at.offset,
+                                .value = value,
+                                .expected = expected,
+                                .segment = (uint32_t)at.segment,
+                                .amo = (uint32_t)amo,
+                                .width = (uint32_t)width};
+    enum { NUMBER_BYTES = sizeof errand.number };
+    const size_t to = offsetof(struct gda_mail, errand);
+    const struct gda_answer *answer = &gda_mail_of(f->gda, pe)->answer;
+    struct path_wait wait = {.world = f->gda->world, .operation = BOX_OP_ATOMIC, .pe = pe};
+    wait.expected = ++f->errands[pe];
+    weft_status status = at.peer->ops->put_signal(
+        field_at(f, pe, to + NUMBER_BYTES), &errand.offset, sizeof errand - NUMBER_BYTES,
+        field_at(f, pe, to), f->errands[pe], WEFT_SIGNAL_SET, false);
+    if (!status)
+        status = ring_bell(f, pe);
+    while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->errands[pe]) {
+        gda_run_errands(f);
+        status = path_wait_step(&wait, 0);
+    }
+    path_wait_end(&wait);
+    if (!status)
+        *before = answer->value;
+    return status;
+}
+
+weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_amo amo,
+                                size_t width, uint64_t value, uint64_t expected, uint64_t *before)
+{
+    if (at.peer->pe == f->gda->world->pe)
+        return atomic_here(f, at.segment, at.offset, amo, width, value, expected, before);
+    if (goes_by_nic(f, at.segment))
+        return atomic_there(f, at, amo, width, value, expected, before);
+    return at.peer->ops->atomic(at, amo, width, value, expected, before, false);
+}
+
+static weft_status run_errand(struct gda_failover *f, int pe, const struct gda_errand *errand)
+{
+    struct gda_answer answer = {.number = errand->number};
+    const size_t to = offsetof(struct gda_mail, answer);
+    bool valid = errand->segment <= SEG_GPU && errand->amo < WEFT_AMO_COUNT &&
+                 (errand->width == 4 || errand->width == 8);
+    weft_status status =
+        valid ? atomic_here(f, (enum segment_id)errand->segment, errand->offset,
+                            (weft_amo)errand->amo, errand->width, errand->value, errand->expected,
+                            &answer.value)
+              : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
+    if (!status)
+        status = f->peers[pe].ops->put_signal(
+            field_at(f, pe, to + offsetof(struct gda_answer, value)), &answer.value,
+            sizeof answer.value, field_at(f, pe, to), answer.number, WEFT_SIGNAL_SET, false);
+    return status ? status : ring_bell(f, pe);
+}
+
+bool gda_run_errands(struct gda_failover *f)
+{
+    const struct path_world *world = f->gda->world;
+    bool any = false;
+    for (int pe = 0; pe < world->npes; pe++) {
+        const struct gda_errand *errand = &gda_mail_of(f->gda, pe)->errand;
+        /* Acquire: pairs with the signal that sets the number after the rest. */
+        uint64_t number = __atomic_load_n(&errand->number, __ATOMIC_ACQUIRE);
+        if (pe == world->pe || number == f->answers[pe])
+            continue;
+        f->answers[pe] = number;
+        any = true;
+        weft_status status = run_errand(f, pe, errand);
+        if (status)
+            world->fail(world, status, base_last_error());
+    }
+    return any;
+}
