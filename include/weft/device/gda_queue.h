@@ -484,8 +484,15 @@ WEFT_DEVICE int weft_dev_gda_result_free(const struct weft_dev_gda_queue *q, uin
     return !weft_dev_load_u32(&q->busy[index & q->ring.last], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
 }
 
+/* What a slot holds until its result has arrived: should the queue fail, this tells whether it has.
+ * A result that happens to have this value counts as missing then. */
+#define WEFT_DEV_GDA_NO_RESULT ((uint64_t)0xb5ad4eceda1ce2a9u)
+
 WEFT_DEVICE void weft_dev_gda_result_take(struct weft_dev_gda_queue *q, uint64_t index)
 {
+    struct weft_dev_gda_place at = weft_dev_gda_result(q, index);
+    weft_dev_store_u64((uint64_t *)(uintptr_t)at.address, WEFT_DEV_GDA_NO_RESULT,
+                       WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     weft_dev_store_u32(&q->busy[index & q->ring.last], 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }
 

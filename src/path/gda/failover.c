@@ -40,6 +40,7 @@ enum {
 };
 #define CHECK_EVERY  (50 * MS)
 #define DOWN_AFTER   (150 * MS) /* A port that is down for a shorter time loses nothing. */
+#define ENDING_NS    (10 * MS)  /* for responses that are on their way */
 #define ANSWER_LIMIT (10000 * MS)
 
 static _Thread_local bool in_failover;
@@ -180,46 +181,89 @@ static weft_status read_completion(const struct gda *gda, const struct gda_line 
     return WEFT_OK;
 }
 
-/* Stops this end of a queue, and tells the peer. cause: NULL: the completion entry has an error;
- * without one, nothing happens. */
-static void stop_queue(struct gda_failover *f, uint32_t number, const char *cause)
+/* Stops this end of the queue, and tells the peer. */
+static void stop_line(struct gda_failover *f, struct gda_line *line)
 {
     struct gda *gda = f->gda;
-    struct gda_line *line;
-    uint64_t word = 0, why = 0;
-    if (atomic_load(&f->states[number]) != GDA_LINE_WORKS)
-        return;
-    line = calloc(1, sizeof *line);
-    if (!line) {
-        gda->world->fail(gda->world, WEFT_ERR_NO_MEMORY, "path gda: no private memory");
-        return;
-    }
-    line->number = number;
-    line->pe = pe_of(gda, number);
-    describe_queue(gda, line);
+    uint64_t word = 0, why;
     weft_status status = read_counts(gda, line);
     if (!status)
         status = read_completion(gda, line, &word, &why);
-    bool failed = weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR;
-    if (!status && ((!failed && !cause) || line->q.done == WEFT_DEV_GDA_FAILED)) {
-        free(line);
-        return;
-    }
     line->done = line->q.done;
-    if (!failed && weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_OK)
+    if (weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_OK)
         line->done += (uint16_t)(weft_dev_gda_cqe_index(word) + 1u - (uint32_t)line->done);
     if (!status)
         status = gda_stop_qp(line->qp, line->q.number, &line->executed);
-    line->next = f->lines;
-    f->lines = line;
     line->state = GDA_LINE_STOPPED;
-    line->stopped_ns = clock_now_ns();
-    atomic_store(&f->states[number], GDA_LINE_STOPPED);
-    report(f, line, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
+    atomic_store(&f->states[line->number], GDA_LINE_STOPPED);
     if (!status)
         status = gda_tell_count(f, line);
     if (status)
         lose_line(f, line, status);
+}
+
+/* Notes that a queue has failed. cause: NULL: only if the completion entry has an error. */
+static struct gda_line *note_failure(struct gda_failover *f, uint32_t number, const char *cause)
+{
+    struct gda *gda = f->gda;
+    struct gda_line one = {.number = number, .pe = pe_of(gda, number)}, *line;
+    uint64_t word = 0, why = 0;
+    if (atomic_load(&f->states[number]) != GDA_LINE_WORKS)
+        return NULL;
+    describe_queue(gda, &one);
+    weft_status status = read_counts(gda, &one);
+    if (!status)
+        status = read_completion(gda, &one, &word, &why);
+    bool failed = weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR;
+    if (!status && ((!failed && !cause) || one.q.done == WEFT_DEV_GDA_FAILED))
+        return NULL;
+    line = malloc(sizeof *line);
+    if (!line)
+        status = base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (status) {
+        free(line);
+        gda->world->fail(gda->world, status, base_last_error());
+        return NULL;
+    }
+    *line = one;
+    line->next = f->lines;
+    line->state = GDA_LINE_ENDING;
+    line->noticed_ns = clock_now_ns();
+    f->lines = line;
+    atomic_store(&f->states[number], GDA_LINE_ENDING);
+    report(f, line, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
+    return line;
+}
+
+static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause);
+
+/* A queue from a NIC to itself fails with the whole NIC: from then on this thread executes the
+ * atomics on words that used to go through that NIC, so no other PE may reach them through it. */
+static void stop_queue(struct gda_failover *f, uint32_t number, const char *cause)
+{
+    struct gda_line *line = note_failure(f, number, cause);
+    if (!line)
+        return;
+    stop_line(f, line);
+    if (line->pe == f->gda->world->pe)
+        stop_queues_of(f, adapter_of(f->gda, number), "a queue from the adapter to itself failed");
+}
+
+static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause)
+{
+    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
+        if (adapter_of(f->gda, i) == adapter)
+            stop_queue(f, i, cause);
+}
+
+/* Stops the queue when what the peer has sent before it stopped its end has had time to arrive. */
+static void end_line(struct gda_failover *f, struct gda_line *line)
+{
+    uint64_t word = 0, why;
+    if (clock_now_ns() - line->noticed_ns >= ENDING_NS ||
+        read_completion(f->gda, line, &word, &why) ||
+        weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR)
+        stop_line(f, line);
 }
 
 /* ------------------------------------------------------------------------------------ noticing */
@@ -251,16 +295,9 @@ static void stop_queues_of_peers(struct gda_failover *f)
             uint32_t number = number_of(f->gda, pe, name);
             if (__atomic_load_n(&mail->counts[name], __ATOMIC_ACQUIRE) &&
                 number < gda_line_count(f->gda))
-                stop_queue(f, number, "the peer has stopped the queue");
+                note_failure(f, number, "the peer has stopped the queue");
         }
     }
-}
-
-static void stop_queues_of(struct gda_failover *f, uint32_t adapter)
-{
-    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
-        if (adapter_of(f->gda, i) == adapter)
-            stop_queue(f, i, "the port is down");
 }
 
 /* A NIC without its port would retransmit for half a minute before it reports an error. */
@@ -273,7 +310,7 @@ static void check_ports(struct gda_failover *f, uint64_t now)
                     port.state != IBV_PORT_ACTIVE;
         f->down_ns[a] = down ? (f->down_ns[a] ? f->down_ns[a] : now) : 0;
         if (down && now - f->down_ns[a] >= DOWN_AFTER)
-            stop_queues_of(f, a);
+            stop_queues_of(f, a, "the port is down");
     }
 }
 
@@ -338,19 +375,24 @@ static weft_status find_first_left(struct gda_failover *f, struct gda_line *line
     if (!status)
         status = count_messages(f, line, from, &before);
     uint32_t more = (executed - before) & MSN_MASK;
-    while (!status && walk.at < walk.limit && walk.messages < more)
+    *end = from;
+    /* Fillers behind the last executed message may be complete, too, and their blocks reused. */
+    while (!status && walk.at < walk.limit && walk.messages <= more) {
+        *end = walk.at;
         status = walk_one(&walk);
+        if (walk.messages <= more)
+            *end = walk.at;
+    }
     if (!status && walk.messages < more)
         status = base_fail(WEFT_ERR_PATH,
                            "it has executed %u requests behind those that are complete, but only "
                            "%u were posted",
                            more, walk.messages);
-    *end = walk.at;
     return status;
 }
 
 /* Repeats the reads that the peer has executed, because their data may not have arrived. What an
- * atomic has returned cannot be asked for again. */
+ * atomic has returned cannot be asked for again; its slot tells whether it has arrived. */
 static weft_status repeat_reads(struct gda_failover *f, struct gda_line *line, uint64_t end)
 {
     struct walk walk = {.f = f, .line = line, .at = line->done, .limit = end};
@@ -362,10 +404,8 @@ static weft_status repeat_reads(struct gda_failover *f, struct gda_line *line, u
         /* A thread has seen its completion meanwhile, and the blocks may be new ones. */
         if (status || line->q.done >= walk.at || !walk.wqe.fetches)
             continue;
-        status =
-            walk.wqe.opcode == WEFT_DEV_GDA_READ
-                ? gda_execute(f, line, walk.blocks)
-                : base_fail(WEFT_ERR_PATH, "it has executed an atomic whose result did not arrive");
+        status = walk.wqe.opcode == WEFT_DEV_GDA_READ ? gda_execute(f, line, walk.blocks)
+                                                      : gda_check_result(f, line, walk.blocks);
     }
     return status;
 }
@@ -417,6 +457,8 @@ static bool advance(struct gda_failover *f, struct gda_line *line)
             lose_line(f, line, status);
         return any;
     }
+    if (line->state == GDA_LINE_ENDING)
+        end_line(f, line);
     if (line->state != GDA_LINE_STOPPED)
         return false;
     /* Acquire: what the peer has executed is in its memory. */
@@ -424,7 +466,7 @@ static bool advance(struct gda_failover *f, struct gda_line *line)
         __atomic_load_n(&gda_mail_of(f->gda, line->pe)->counts[name], __ATOMIC_ACQUIRE);
     if (count)
         take_over(f, line, count & MSN_MASK);
-    else if (clock_now_ns() - line->stopped_ns > ANSWER_LIMIT)
+    else if (clock_now_ns() - line->noticed_ns > ANSWER_LIMIT)
         lose_line(f, line,
                   base_fail(WEFT_ERR_PATH, "it has not said within %llu s what it has executed",
                             (unsigned long long)(ANSWER_LIMIT / MS / 1000)));

@@ -19,7 +19,14 @@
 
 #include <stdatomic.h>
 
-enum gda_line_state { GDA_LINE_WORKS, GDA_LINE_STOPPED, GDA_LINE_TAKEN_OVER, GDA_LINE_LOST };
+/* ENDING: the peer has stopped its end, and what it has answered before may still arrive. */
+enum gda_line_state {
+    GDA_LINE_WORKS,
+    GDA_LINE_ENDING,
+    GDA_LINE_STOPPED,
+    GDA_LINE_TAKEN_OVER,
+    GDA_LINE_LOST
+};
 
 /* A queue that has failed. */
 struct gda_line {
@@ -33,7 +40,7 @@ struct gda_line {
     struct weft_dev_gda_queue q; /* The constant part of the queue, and its counts when it failed */
     uint32_t executed;           /* messages that this end has executed for the peer, 24 bits */
     uint64_t done;               /* the first block that is not executed yet */
-    uint64_t stopped_ns;         /* time when the queue was stopped */
+    uint64_t noticed_ns;         /* time when the failure was noticed */
 };
 
 enum { GDA_MAIL_QUEUES = 32, GDA_COUNTED = 1u << 31 };
@@ -118,6 +125,10 @@ struct gda_wqe gda_wqe_head(const struct gda_line *line, const void *blocks);
 
 /* Executes one request. It is complete after a quiet of the other path. */
 weft_status gda_execute(struct gda_failover *f, const struct gda_line *line, const void *blocks);
+
+/* Fails if the result of an executed atomic has not arrived. */
+weft_status gda_check_result(struct gda_failover *f, const struct gda_line *line,
+                             const void *blocks);
 
 /* Executes up to a batch of what has been posted, and reports it as complete. *any: there was
  * something. */

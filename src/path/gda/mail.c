@@ -4,8 +4,8 @@
  *
  * A NIC's atomics are atomic only with each other. Where other PEs still reach a word through a NIC
  * of its PE, an atomic of a failed queue must go through that NIC too. So its PE executes it, on a
- * queue from the NIC to itself, as an errand of the peer. If that queue has failed as well, no PE
- * reaches the word through the NIC any more: this thread executes all atomics on it. */
+ * queue from the NIC to itself, as an errand of the peer. If that queue has failed as well, all
+ * queues of the NIC have been stopped, and this thread executes all atomics on the word. */
 #include "path/gda/failover.h"
 
 #include "base/status.h"

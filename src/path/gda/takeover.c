@@ -237,6 +237,19 @@ weft_status gda_execute(struct gda_failover *f, const struct gda_line *line, con
     return execute_atomic(f, at, &wqe, blocks);
 }
 
+weft_status gda_check_result(struct gda_failover *f, const struct gda_line *line,
+                             const void *blocks)
+{
+    const uint64_t none = WEFT_DEV_GDA_NO_RESULT;
+    uint64_t result = 0;
+    uint32_t bytes;
+    const char *at = local_of(blocks, &bytes);
+    weft_status status = copy_memory(f->gda, line->on_gpu, &result, at, bytes);
+    return status || memcmp(&result, &none, bytes) != 0
+               ? status
+               : base_fail(WEFT_ERR_PATH, "it has executed an atomic whose result did not arrive");
+}
+
 weft_status gda_execute_posted(struct gda_failover *f, struct gda_line *line, bool *any)
 {
     const struct path_ops *ops = f->peers[line->pe].ops;
