@@ -442,7 +442,8 @@ static void take_over(struct gda_failover *f, struct gda_line *line, uint32_t ex
     atomic_store(&f->states[line->number], GDA_LINE_TAKEN_OVER);
 }
 
-/* Moves a line on. Returns whether anything was done. */
+/* Executes what is left of a line, once both ends have stopped. Returns whether anything was
+ * done. */
 static bool advance(struct gda_failover *f, struct gda_line *line)
 {
     uint32_t name = gda_line_name(f->gda, line->number);
@@ -457,8 +458,6 @@ static bool advance(struct gda_failover *f, struct gda_line *line)
             lose_line(f, line, status);
         return any;
     }
-    if (line->state == GDA_LINE_ENDING)
-        end_line(f, line);
     if (line->state != GDA_LINE_STOPPED)
         return false;
     /* Acquire: what the peer has executed is in its memory. */
@@ -475,22 +474,31 @@ static bool advance(struct gda_failover *f, struct gda_line *line)
 
 /* ----------------------------------------------------------------------------------- the thread */
 
-/* Moves queues from one state to the next, and executes what has been posted to those that are
- * taken over. own: only to those that lead to this PE itself. Returns whether anything was done. */
-static bool run_pass(struct gda_failover *f, bool own)
+bool gda_notice_failures(struct gda_failover *f)
 {
-    uint64_t now = clock_now_ns(), bell;
+    uint64_t bell;
     bool any = false;
     if (__atomic_load_n(f->alarm, __ATOMIC_RELAXED) &&
         __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE))
         stop_failed_queues(f);
     bell = __atomic_load_n(&gda_mail_of(f->gda, f->gda->world->pe)->bell, __ATOMIC_ACQUIRE);
-    if (bell != f->bell && !own) {
+    if (bell != f->bell) {
         f->bell = bell;
         stop_queues_of_peers(f);
         any = gda_run_errands(f);
     }
-    check_all(f, now);
+    check_all(f, clock_now_ns());
+    for (struct gda_line *line = f->lines; line; line = line->next)
+        if (line->state == GDA_LINE_ENDING)
+            end_line(f, line);
+    return any;
+}
+
+/* own: executes only the requests of queues that lead to this PE itself. Returns whether anything
+ * was done. */
+static bool run_pass(struct gda_failover *f, bool own)
+{
+    bool any = gda_notice_failures(f);
     for (struct gda_line *line = f->lines; line; line = line->next)
         if (!own || line->pe == f->gda->world->pe)
             any |= advance(f, line);

@@ -92,6 +92,10 @@ uint32_t gda_line_count(const struct gda *gda);
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
 uint32_t gda_line_name(const struct gda *gda, uint32_t number);
 
+/* Stops failed queues, answers peers, and executes their errands. Returns whether there were any.
+ * The failover thread also calls it while it waits: a peer may wait for this PE. */
+bool gda_notice_failures(struct gda_failover *f);
+
 /* ------------------------------------------------------------------------------------- mail.c */
 
 struct gda_mail *gda_mail_of(const struct gda *gda, int sender);

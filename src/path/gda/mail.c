@@ -9,6 +9,7 @@
 #include "path/gda/failover.h"
 
 #include "base/status.h"
+#include "gpu/gpu.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -87,8 +88,8 @@ static weft_status atomic_here(struct gda_failover *f, enum segment_id segment, 
     return status ? status : serve_quiet(f->serve);
 }
 
-/* Leaves an atomic for its PE to execute, and waits for the answer. The thread executes the errands
- * of peers meanwhile: two PEs may wait for each other. */
+/* Leaves an atomic for its PE to execute, and waits for the answer. Meanwhile the thread answers
+ * peers and executes their errands: two PEs may wait for each other. */
 static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_amo amo,
                                 size_t width, uint64_t value, uint64_t expected, uint64_t *before)
 {
@@ -110,7 +111,7 @@ static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_a
     if (!status)
         status = ring_bell(f, pe);
     while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->errands[pe]) {
-        gda_run_errands(f);
+        gda_notice_failures(f);
         status = path_wait_step(&wait, 0);
     }
     path_wait_end(&wait);
@@ -129,17 +130,28 @@ weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_a
     return at.peer->ops->atomic(at, amo, width, value, expected, before, false);
 }
 
+static bool is_valid(const struct gda *gda, const struct gda_errand *errand)
+{
+    const struct path_world *world = gda->world;
+    bool gpu = errand->segment == SEG_GPU;
+    size_t size = !gpu && errand->segment < SEG_COUNT ? world->sizes[errand->segment]
+                  : gpu && gda->gpu                   ? world->gpu->heap.size
+                                                      : 0;
+    return errand->amo < WEFT_AMO_COUNT && (errand->width == 4 || errand->width == 8) &&
+           errand->offset % errand->width == 0 && size >= errand->width &&
+           errand->offset <= size - errand->width;
+}
+
 static weft_status run_errand(struct gda_failover *f, int pe, const struct gda_errand *errand)
 {
     struct gda_answer answer = {.number = errand->number};
     const size_t to = offsetof(struct gda_mail, answer);
-    bool valid = errand->segment <= SEG_GPU && errand->amo < WEFT_AMO_COUNT &&
-                 (errand->width == 4 || errand->width == 8);
     weft_status status =
-        valid ? atomic_here(f, (enum segment_id)errand->segment, errand->offset,
-                            (weft_amo)errand->amo, errand->width, errand->value, errand->expected,
-                            &answer.value)
-              : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
+        is_valid(f->gda, errand)
+            ? atomic_here(f, (enum segment_id)errand->segment, errand->offset,
+                          (weft_amo)errand->amo, errand->width, errand->value, errand->expected,
+                          &answer.value)
+            : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
     if (!status)
         status = f->peers[pe].ops->put_signal(
             field_at(f, pe, to + offsetof(struct gda_answer, value)), &answer.value,
