@@ -305,8 +305,8 @@ static void *give_many(void *argument)
         if (round % 64 == who)
             sched_yield(); /* lets other threads publish first */
         if (round % 3 == who % 3) {
-            weft_dev_gda_fill(&queue, base + n / 2, n - n / 2);
-            weft_dev_gda_publish_filled(&queue, base, base + n, weft_dev_gda_ahead(turns));
+            weft_dev_gda_publish_filled(&queue, base, base + n, weft_dev_gda_ahead(turns),
+                                        n - n / 2);
             filled += n - n / 2;
         } else {
             weft_dev_gda_publish(&queue, &queue.ring, base, base + n, weft_dev_gda_ahead(turns));

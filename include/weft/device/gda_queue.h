@@ -309,15 +309,27 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
  * Their number tells how many messages any number of blocks is. When a queue fails, the peer says
  * how many messages it has executed, and the rest is executed in another way (failover.c). --- */
 
-/* Notes that `n` blocks from `at` on are fillers. The caller's span is not published yet. */
-WEFT_DEVICE void weft_dev_gda_fill(struct weft_dev_gda_queue *q, uint64_t at, uint32_t n)
+/* Adds `n` fillers among the blocks before `end`. The thread whose turn it is calls it, before it
+ * passes the turn on. */
+WEFT_DEVICE void weft_dev_gda_add_fillers(struct weft_dev_gda_queue *q, uint32_t n, uint32_t end)
+{
+    uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELAXED,
+                       WEFT_SCOPE_GPU);
+}
+
+/* Leaves the number of fillers of a span that begins at `base` for the thread that publishes it: as
+ * many bits. They are set before the span's mark. */
+WEFT_DEVICE void weft_dev_gda_leave_fillers(struct weft_dev_gda_queue *q, uint64_t base, uint32_t n)
 {
     WEFT_NO_UNROLL
-    for (; n; n--, at++) {
-        uint32_t block = (uint32_t)at & q->ring.last;
-        weft_dev_atomic_or_u64(&q->fillers[block / WEFT_DEV_GDA_MARKS],
-                               (uint64_t)1 << block % WEFT_DEV_GDA_MARKS, WEFT_ORDER_RELAXED,
-                               WEFT_SCOPE_GPU);
+    for (uint32_t some; n; n -= some, base += some) {
+        uint32_t at = (uint32_t)base & q->ring.last, shift = at % WEFT_DEV_GDA_MARKS;
+        some = WEFT_DEV_GDA_MARKS - shift;
+        some = some < n ? some : n;
+        weft_dev_atomic_or_u64(&q->fillers[at / WEFT_DEV_GDA_MARKS],
+                               ~(uint64_t)0 >> (WEFT_DEV_GDA_MARKS - some) << shift,
+                               WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
     }
 }
 
@@ -339,11 +351,8 @@ WEFT_DEVICE void weft_dev_gda_count_fillers(struct weft_dev_gda_queue *q, uint32
             weft_dev_atomic_and_u64(word, ~bits, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
         found += weft_dev_popcount_u64(bits);
     }
-    if (found) {
-        uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-        weft_dev_store_u64(&q->counted, ((counted >> 32) + found) << 32 | end, WEFT_ORDER_RELAXED,
-                           WEFT_SCOPE_GPU);
-    }
+    if (found)
+        weft_dev_gda_add_fillers(q, found, end);
 }
 
 /* Rings the doorbell for blocks up to `end`, and passes the turn on from `base`. `ring` is the
@@ -422,10 +431,13 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
 }
 
 WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_filled(struct weft_dev_gda_queue *q, uint64_t base,
-                                                      uint64_t end, uint32_t ahead)
+                                                      uint64_t end, uint32_t ahead,
+                                                      uint32_t fillers)
 {
-    if (!ahead)
-        weft_dev_gda_count_fillers(q, (uint32_t)base, (uint32_t)end);
+    if (ahead)
+        weft_dev_gda_leave_fillers(q, base, fillers);
+    else
+        weft_dev_gda_add_fillers(q, fillers, (uint32_t)end);
     weft_dev_gda_publish(q, &q->ring, base, end, ahead);
 }
 

@@ -238,8 +238,8 @@ struct weft_dev_gda_span {
     struct weft_dev_gda_queue *q;
     struct weft_dev_gda_ring ring; /* copy of the queue's */
     uint64_t base, end;
-    uint32_t ahead;  /* earlier blocks that are not published; 0: it is this span's turn */
-    uint32_t filled; /* 1: it has fillers */
+    uint32_t ahead;   /* earlier blocks that are not published; 0: it is this span's turn */
+    uint32_t fillers; /* blocks that begin no message */
 };
 
 /* Marks the queue as used: fences and quiets check only used queues. Every reservation without its
@@ -290,7 +290,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->q = q;
     span->ring = weft_dev_gda_ring_of(q);
     span->ahead = weft_dev_gda_ahead(turns);
-    span->filled = 0;
+    span->fillers = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
     return WEFT_DEV_LIKELY(!span->ahead &&
@@ -307,18 +307,10 @@ WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_d
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 {
-    if (span->filled)
-        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead);
+    if (span->fillers)
+        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead, span->fillers);
     else
         weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
-}
-
-/* The request at `at` has several blocks, or the span ends with a NOP or a DUMP: `n` blocks from
- * there on begin no message. */
-WEFT_DEVICE void weft_dev_gda_span_fill(struct weft_dev_gda_span *span, uint64_t at, uint32_t n)
-{
-    weft_dev_gda_fill(span->q, at, n);
-    span->filled = 1;
 }
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
@@ -343,7 +335,7 @@ WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, weft_lane_m
     int begun = weft_dev_gda_begin(&g->span, q, r, blocks + (uint32_t)nop);
     if (begun && nop) {
         weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        weft_dev_gda_span_fill(&g->span, g->span.base + 1, blocks);
+        g->span.fillers = blocks;
     }
     g->at = g->span.base;
     g->ends = !nop;
@@ -378,15 +370,13 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, 
         begun = weft_dev_gda_begin(&g->span, q, r, total + nop);
         if (begun && nop)
             weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        g->span.filled = several != 0;
+        g->span.fillers = total - weft_dev_lanes_count(mask) + nop;
     }
     g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
     g->span.end = g->span.base + total + nop;
     g->at = g->span.base + at;
     g->ends = lane == g->last && !nop;
     begun = weft_dev_all(mask, begun);
-    if (begun && blocks > 1)
-        weft_dev_gda_fill(q, g->at + 1, blocks - 1 + (lane == g->last));
     weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has seen;
                                  a vote does not order memory */
     return begun;

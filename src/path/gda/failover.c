@@ -11,7 +11,7 @@
  *
  * A NIC counts the messages that it executes for a peer (MSN, InfiniBand specification 9.7.8). The
  * sender finds the same number among the blocks of its ring by the number of fillers
- * (weft_dev_gda_fill()). */
+ * (weft_dev_gda_publish_filled()). */
 #include "path/gda/failover.h"
 
 #include "base/clock.h"

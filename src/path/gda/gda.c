@@ -64,7 +64,7 @@ struct span {
     uint32_t slot; /* index of the queue in the context's lists */
     uint64_t base, end;
     uint32_t ahead; /* Blocks reserved before and not yet published: see weft_dev_gda_publish(). */
-    bool filled;    /* It has fillers: see weft_dev_gda_fill(). */
+    uint32_t fillers; /* Blocks that begin no message: see weft_dev_gda_publish_filled(). */
 };
 
 static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, uint32_t adapter)
@@ -111,8 +111,8 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
 
 static void publish_span(struct gda_state *state, const struct span *span)
 {
-    if (span->filled)
-        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead);
+    if (span->fillers)
+        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead, span->fillers);
     else
         weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
     weft_dev_atomic_max_u64(&state->last[span->slot], span->end, WEFT_ORDER_RELAXED,
@@ -122,19 +122,12 @@ static void publish_span(struct gda_state *state, const struct span *span)
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
 
-/* Notes that the span's blocks from the n-th on begin no message. */
-static void fill_span(struct span *span, uint32_t n)
-{
-    weft_dev_gda_fill(span->q, span->base + n, (uint32_t)(span->end - span->base) - n);
-    span->filled = true;
-}
-
 /* Fills the reserved blocks with NOPs, so that later requests of the queue can be published. */
 static void publish_nops(struct gda_state *state, struct span *span)
 {
     for (uint64_t at = span->base; at < span->end; at++)
         weft_dev_gda_nop(&span->q->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
-    fill_span(span, 0);
+    span->fillers = (uint32_t)(span->end - span->base);
     publish_span(state, span);
 }
 
@@ -161,7 +154,7 @@ static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, 
     }
     if (blocks > 1) {
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        fill_span(&span, 1);
+        span.fillers = blocks;
     }
     publish_span(state, &span);
     return WEFT_OK;
@@ -514,7 +507,7 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
                              flags);
     if (blocks > 1) {
         weft_dev_gda_nop(ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        fill_span(&span, 1);
+        span.fillers = blocks;
     }
     if (!fetched) {
         publish_span(state, &span);
