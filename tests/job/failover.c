@@ -91,7 +91,7 @@ static void send_round(uint64_t round)
                            WEFT_SIGNAL_ADD, next));
 }
 
-/* Checks a round of the previous PE, and tells it. */
+/* Checks a round of the previous PE, and reports that it has arrived. */
 static void receive_round(uint64_t round)
 {
     struct round *at = &area->rounds[round % 2];

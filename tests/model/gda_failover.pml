@@ -4,7 +4,7 @@
  * fillers, which begin no message. The sender's NIC sends the messages, the receiver's executes
  * them and acknowledges them. The sender's NIC fails at any time; its completion entry then shows an
  * error instead of the last count. The thread of the sender stops its end, the thread of the
- * receiver stops the other end and tells how many messages were executed, and the first thread
+ * receiver stops the other end and reports how many messages were executed, and the first thread
  * executes the rest.
  *
  * Claim: each message is executed once, and in its order. The claim fails if the thread begins at
@@ -22,7 +22,7 @@ byte known;                      /* `done` of the queue: blocks known to be comp
 byte counted, counted_end;       /* fillers before an end */
 byte entry;                      /* the completion entry: complete blocks, or NOTHING */
 bool failed, asked, stopped;     /* the sender's NIC; the mail to the receiver; its NIC */
-byte executed, told = NOTHING;   /* messages: by the receiver's NIC, and as it told */
+byte executed, reported = NOTHING;   /* messages: by the receiver's NIC, and as reported */
 byte effects[BLOCKS], next_effect;
 chan wire = [2] of { byte };
 chan answers = [2] of { byte };
@@ -101,10 +101,10 @@ end:
 #ifdef COUNT_EARLY
     byte count = executed;
     stopped = true;
-    told = count
+    reported = count
 #else
     stopped = true;
-    told = executed
+    reported = executed
 #endif
 }
 
@@ -113,7 +113,7 @@ proctype sender() {
 end:
     failed;
     asked = true;
-    told != NOTHING;
+    reported != NOTHING;
 again:
     from = known;
     atomic { fillers = counted; upto = counted_end };
@@ -133,11 +133,11 @@ again:
         block = ring[at % RING];
         if
         :: is_filler(block) -> skip
-        :: !is_filler(block) && messages < told -> messages++
-        :: !is_filler(block) && messages >= told -> break
+        :: !is_filler(block) && messages < reported -> messages++
+        :: !is_filler(block) && messages >= reported -> break
         fi;
 #ifdef STOP_AT_FILLERS
-        if :: messages == told -> at++; break :: else fi;
+        if :: messages == reported -> at++; break :: else fi;
 #endif
         at++
     :: at >= published -> break
@@ -147,7 +147,7 @@ again:
     if :: known > from -> goto again :: else fi;
 #endif
 #if !defined REPEAT
-    assert(messages == told);
+    assert(messages == reported);
 #endif
     entry = at;
     do

@@ -306,15 +306,16 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
 }
 
 /* --- Fillers: blocks that begin no message to the peer: further blocks of a request, NOPs, DUMPs.
- * Their number tells how many messages any number of blocks is. When a queue fails, the peer says
- * how many messages it has executed, and the rest is executed in another way (failover.c). --- */
+ * The number of messages is the number of blocks minus that of fillers. When a queue fails, the
+ * peer reports how many messages its NIC has executed, and the host executes the rest
+ * (src/path/gda/failover.c). --- */
 
 /* Adds `n` fillers among the blocks before `end`. The thread whose turn it is calls it, before it
- * passes the turn on. */
+ * passes the turn on. Release: the host reads these blocks when the queue has failed. */
 WEFT_DEVICE void weft_dev_gda_add_fillers(struct weft_dev_gda_queue *q, uint32_t n, uint32_t end)
 {
     uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELAXED,
+    weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELEASE,
                        WEFT_SCOPE_GPU);
 }
 
@@ -496,8 +497,8 @@ WEFT_DEVICE int weft_dev_gda_result_free(const struct weft_dev_gda_queue *q, uin
     return !weft_dev_load_u32(&q->busy[index & q->ring.last], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
 }
 
-/* What a slot holds until its result has arrived: should the queue fail, this tells whether it has.
- * A result that happens to have this value counts as missing then. */
+/* Value of a result slot until its result has arrived. When a queue has failed, the host compares
+ * the slot with it. A result that has this value by chance counts as missing. */
 #define WEFT_DEV_GDA_NO_RESULT ((uint64_t)0xb5ad4eceda1ce2a9u)
 
 WEFT_DEVICE void weft_dev_gda_result_take(struct weft_dev_gda_queue *q, uint64_t index)

@@ -4,8 +4,8 @@
  *
  *     notices that a queue has failed: a waiting thread has seen an error completion and set the
  *         alarm, the port has been down for a while, or the peer has stopped its end
- *     stops its end in the NIC, which then executes nothing more for the peer, and tells the peer
- *         how many messages it has executed
+ *     stops its end in the NIC, which then executes nothing more for the peer, and reports to
+ *         the peer how many messages it has executed
  *     learns from the peer how many of its own messages were executed there, finds the first one
  *         that was not, and takes over the queue from there (takeover.c)
  *
@@ -52,7 +52,7 @@ static uint32_t device_count(const struct gda *gda)
     return (uint32_t)gda->world->npes * gda->queues_per_pe;
 }
 
-uint32_t gda_line_count(const struct gda *gda)
+uint32_t gda_all_queues(const struct gda *gda)
 {
     return gda_queue_count(gda) + (gda->gpu_queues ? device_count(gda) : 0);
 }
@@ -66,7 +66,7 @@ static int pe_of(const struct gda *gda, uint32_t number)
                         : (int)((number - all) / gda->queues_per_pe);
 }
 
-uint32_t gda_line_name(const struct gda *gda, uint32_t number)
+uint32_t gda_queue_name(const struct gda *gda, uint32_t number)
 {
     uint32_t devices = device_count(gda), all = gda_queue_count(gda), each = gda->queues_per_pe;
     if (number < devices)
@@ -90,40 +90,40 @@ static uint32_t name_count(const struct gda *gda)
 
 static uint32_t adapter_of(const struct gda *gda, uint32_t number)
 {
-    uint32_t name = gda_line_name(gda, number), first = gda->queues_per_pe + gda->count;
+    uint32_t name = gda_queue_name(gda, number), first = gda->queues_per_pe + gda->count;
     return gda_adapter_of(gda, name < first ? name : name - first);
 }
 
 /* -------------------------------------------------------------------------------------- failing */
 
-static void lose_line(struct gda_failover *f, struct gda_line *line, weft_status status)
+static void lose_queue(struct gda_failover *f, struct gda_failed_queue *queue, weft_status status)
 {
     if (!f->lost) {
         snprintf(f->sentence, sizeof f->sentence, "path gda: requests to PE %d are lost: %.240s",
-                 line->pe, base_last_error());
+                 queue->pe, base_last_error());
         f->lost = status;
     }
-    line->state = GDA_LINE_LOST;
+    queue->state = GDA_QUEUE_LOST;
     /* Release: pairs with gda_takes_over(). */
-    atomic_store_explicit(&f->states[line->number], GDA_LINE_LOST, memory_order_release);
+    atomic_store_explicit(&f->states[queue->number], GDA_QUEUE_LOST, memory_order_release);
     f->gda->world->fail(f->gda->world, f->lost, f->sentence);
 }
 
 /* Reports the first failure of a NIC, and the path that replaces it for the peer. */
-static void report(struct gda_failover *f, const struct gda_line *line, const char *cause)
+static void report(struct gda_failover *f, const struct gda_failed_queue *queue, const char *cause)
 {
     const struct path_world *world = f->gda->world;
     const char *spare = f->peers[0].ops->name;
-    uint32_t a = adapter_of(f->gda, line->number);
+    uint32_t a = adapter_of(f->gda, queue->number);
     char found[PATH_FOUND_BYTES];
     snprintf(found, sizeof found, "requests of failed queues over path %s: %s, port %d: %.200s",
-             spare, line->qp->adapter->name, GDA_PORT, cause);
+             spare, queue->qp->adapter->name, GDA_PORT, cause);
     for (int kind = 0; kind < MEMORY_KINDS && world->report_found; kind++)
-        if (world->choices[kind] && world->choices[kind][line->pe].path == PATH_GDA)
-            world->report_found(world, (weft_kind)kind, line->pe, found);
+        if (world->choices[kind] && world->choices[kind][queue->pe].path == PATH_GDA)
+            world->report_found(world, (weft_kind)kind, queue->pe, found);
     if (f->warned[a]) {
-        log_debug(LOG_GDA, "path gda to PE %d: queue pair %#x of %s: %s", line->pe, line->q.number,
-                  line->qp->adapter->name, cause);
+        log_debug(LOG_GDA, "path gda to PE %d: queue pair %#x of %s: %s", queue->pe,
+                  queue->q.number, queue->qp->adapter->name, cause);
         return;
     }
     f->warned[a] = true;
@@ -131,45 +131,45 @@ static void report(struct gda_failover *f, const struct gda_line *line, const ch
         LOG_GDA,
         "path gda to PE %d: queue pair %#x of %s, port %d: %s; its requests, and those of other "
         "queues that fail, take path %s",
-        line->pe, line->q.number, line->qp->adapter->name, GDA_PORT, cause, spare);
+        queue->pe, queue->q.number, queue->qp->adapter->name, GDA_PORT, cause, spare);
 }
 
 /* The constant part of the queue. */
-static void describe_queue(const struct gda *gda, struct gda_line *line)
+static void describe_queue(const struct gda *gda, struct gda_failed_queue *queue)
 {
-    uint32_t all = gda_queue_count(gda), number = line->number;
-    line->on_gpu = number >= all;
-    line->qp = line->on_gpu ? &gda->gpu_queues->qps[number - all] : &gda->qps[number];
+    uint32_t all = gda_queue_count(gda), number = queue->number;
+    queue->on_gpu = number >= all;
+    queue->qp = queue->on_gpu ? &gda->gpu_queues->qps[number - all] : &gda->qps[number];
     const struct weft_dev_gda_queue *q =
-        line->on_gpu ? &gda->gpu_queues->queues[number - all] : &gda->queues[number];
-    line->q.ring = q->ring;
-    line->q.completion = q->completion;
-    line->q.results = q->results;
-    line->q.number = q->number;
+        queue->on_gpu ? &gda->gpu_queues->queues[number - all] : &gda->queues[number];
+    queue->q.ring = q->ring;
+    queue->q.completion = q->completion;
+    queue->q.results = q->results;
+    queue->q.number = q->number;
 }
 
 /* The counts of the queue as they are now. A GPU has those of its queues in its own memory. */
-static weft_status read_counts(struct gda *gda, struct gda_line *line)
+static weft_status read_counts(struct gda *gda, struct gda_failed_queue *queue)
 {
-    uint32_t all = gda_queue_count(gda), number = line->number;
-    bool device = line->on_gpu || (number < device_count(gda) && !gda->gpu_queues);
+    uint32_t all = gda_queue_count(gda), number = queue->number;
+    bool device = queue->on_gpu || (number < device_count(gda) && !gda->gpu_queues);
     if (gda->cuda && device)
-        return gda_read_cuda_queue(gda, line->on_gpu ? number - all : number, &line->q.done,
-                                   &line->q.counted);
-    if (line->on_gpu)
+        return gda_read_cuda_queue(gda, queue->on_gpu ? number - all : number, &queue->q.done,
+                                   &queue->q.counted);
+    if (queue->on_gpu)
         return WEFT_OK;
-    /* Acquire: pairs with weft_dev_gda_count_fillers(); the blocks that it has counted. */
-    line->q.done = __atomic_load_n(&gda->queues[number].done, __ATOMIC_ACQUIRE);
-    line->q.counted = __atomic_load_n(&gda->queues[number].counted, __ATOMIC_ACQUIRE);
+    /* Acquire: pairs with weft_dev_gda_add_fillers(); the blocks that it has counted. */
+    queue->q.done = __atomic_load_n(&gda->queues[number].done, __ATOMIC_ACQUIRE);
+    queue->q.counted = __atomic_load_n(&gda->queues[number].counted, __ATOMIC_ACQUIRE);
     return WEFT_OK;
 }
 
-static weft_status read_completion(const struct gda *gda, const struct gda_line *line,
+static weft_status read_completion(const struct gda *gda, const struct gda_failed_queue *queue,
                                    uint64_t *word, uint64_t *why)
 {
     uint64_t both[2];
-    const uint64_t *last = line->q.completion;
-    if (line->on_gpu) {
+    const uint64_t *last = queue->q.completion;
+    if (queue->on_gpu) {
         weft_status status =
             gpu_copy(gda->world->gpu, GDA_COPY_STREAM, both, last - 1, sizeof both, GPU_DONE);
         *why = both[0];
@@ -182,33 +182,34 @@ static weft_status read_completion(const struct gda *gda, const struct gda_line 
 }
 
 /* Stops this end of the queue, and tells the peer. */
-static void stop_line(struct gda_failover *f, struct gda_line *line)
+static void stop_end(struct gda_failover *f, struct gda_failed_queue *queue)
 {
     struct gda *gda = f->gda;
     uint64_t word = 0, why;
-    weft_status status = read_counts(gda, line);
+    weft_status status = read_counts(gda, queue);
     if (!status)
-        status = read_completion(gda, line, &word, &why);
-    line->done = line->q.done;
+        status = read_completion(gda, queue, &word, &why);
+    queue->done = queue->q.done;
     if (weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_OK)
-        line->done += (uint16_t)(weft_dev_gda_cqe_index(word) + 1u - (uint32_t)line->done);
+        queue->done += (uint16_t)(weft_dev_gda_cqe_index(word) + 1u - (uint32_t)queue->done);
     if (!status)
-        status = gda_stop_qp(line->qp, line->q.number, &line->executed);
-    line->state = GDA_LINE_STOPPED;
-    atomic_store(&f->states[line->number], GDA_LINE_STOPPED);
+        status = gda_stop_qp(queue->qp, queue->q.number, &queue->executed);
+    queue->state = GDA_QUEUE_STOPPED;
+    atomic_store(&f->states[queue->number], GDA_QUEUE_STOPPED);
     if (!status)
-        status = gda_tell_count(f, line);
+        status = gda_report_count(f, queue);
     if (status)
-        lose_line(f, line, status);
+        lose_queue(f, queue, status);
 }
 
 /* Notes that a queue has failed. cause: NULL: only if the completion entry has an error. */
-static struct gda_line *note_failure(struct gda_failover *f, uint32_t number, const char *cause)
+static struct gda_failed_queue *note_failure(struct gda_failover *f, uint32_t number,
+                                             const char *cause)
 {
     struct gda *gda = f->gda;
-    struct gda_line one = {.number = number, .pe = pe_of(gda, number)}, *line;
+    struct gda_failed_queue one = {.number = number, .pe = pe_of(gda, number)}, *queue;
     uint64_t word = 0, why = 0;
-    if (atomic_load(&f->states[number]) != GDA_LINE_WORKS)
+    if (atomic_load(&f->states[number]) != GDA_QUEUE_WORKS)
         return NULL;
     describe_queue(gda, &one);
     weft_status status = read_counts(gda, &one);
@@ -217,22 +218,22 @@ static struct gda_line *note_failure(struct gda_failover *f, uint32_t number, co
     bool failed = weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR;
     if (!status && ((!failed && !cause) || one.q.done == WEFT_DEV_GDA_FAILED))
         return NULL;
-    line = malloc(sizeof *line);
-    if (!line)
+    queue = malloc(sizeof *queue);
+    if (!queue)
         status = base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     if (status) {
-        free(line);
+        free(queue);
         gda->world->fail(gda->world, status, base_last_error());
         return NULL;
     }
-    *line = one;
-    line->next = f->lines;
-    line->state = GDA_LINE_ENDING;
-    line->noticed_ns = clock_now_ns();
-    f->lines = line;
-    atomic_store(&f->states[number], GDA_LINE_ENDING);
-    report(f, line, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
-    return line;
+    *queue = one;
+    queue->next = f->failed_queues;
+    queue->state = GDA_QUEUE_ENDING;
+    queue->noticed_ns = clock_now_ns();
+    f->failed_queues = queue;
+    atomic_store(&f->states[number], GDA_QUEUE_ENDING);
+    report(f, queue, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
+    return queue;
 }
 
 static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause);
@@ -241,36 +242,36 @@ static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char 
  * atomics on words that used to go through that NIC, so no other PE may reach them through it. */
 static void stop_queue(struct gda_failover *f, uint32_t number, const char *cause)
 {
-    struct gda_line *line = note_failure(f, number, cause);
-    if (!line)
+    struct gda_failed_queue *queue = note_failure(f, number, cause);
+    if (!queue)
         return;
-    stop_line(f, line);
-    if (line->pe == f->gda->world->pe)
+    stop_end(f, queue);
+    if (queue->pe == f->gda->world->pe)
         stop_queues_of(f, adapter_of(f->gda, number), "a queue from the adapter to itself failed");
 }
 
 static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause)
 {
-    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
+    for (uint32_t i = 0; i < gda_all_queues(f->gda); i++)
         if (adapter_of(f->gda, i) == adapter)
             stop_queue(f, i, cause);
 }
 
 /* Stops the queue when what the peer has sent before it stopped its end has had time to arrive. */
-static void end_line(struct gda_failover *f, struct gda_line *line)
+static void end_queue(struct gda_failover *f, struct gda_failed_queue *queue)
 {
     uint64_t word = 0, why;
-    if (clock_now_ns() - line->noticed_ns >= ENDING_NS ||
-        read_completion(f->gda, line, &word, &why) ||
+    if (clock_now_ns() - queue->noticed_ns >= ENDING_NS ||
+        read_completion(f->gda, queue, &word, &why) ||
         weft_dev_gda_cqe_opcode(word) == WEFT_DEV_GDA_CQE_ERROR)
-        stop_line(f, line);
+        stop_end(f, queue);
 }
 
 /* ------------------------------------------------------------------------------------ noticing */
 
 static void stop_failed_queues(struct gda_failover *f)
 {
-    for (uint32_t i = 0; i < gda_line_count(f->gda); i++)
+    for (uint32_t i = 0; i < gda_all_queues(f->gda); i++)
         stop_queue(f, i, NULL);
 }
 
@@ -278,7 +279,7 @@ static void stop_failed_queues(struct gda_failover *f)
  * take a copy each, are checked in turn. */
 static void check_queues(struct gda_failover *f)
 {
-    const uint32_t all = gda_queue_count(f->gda), more = gda_line_count(f->gda) - all;
+    const uint32_t all = gda_queue_count(f->gda), more = gda_all_queues(f->gda) - all;
     for (uint32_t i = 0; i < all; i++)
         if (weft_dev_gda_cqe_opcode(__atomic_load_n(f->gda->queues[i].completion,
                                                     __ATOMIC_RELAXED)) == WEFT_DEV_GDA_CQE_ERROR)
@@ -294,7 +295,7 @@ static void stop_queues_of_peers(struct gda_failover *f)
         for (uint32_t name = 0; name < name_count(f->gda); name++) {
             uint32_t number = number_of(f->gda, pe, name);
             if (__atomic_load_n(&mail->counts[name], __ATOMIC_ACQUIRE) &&
-                number < gda_line_count(f->gda))
+                number < gda_all_queues(f->gda))
                 note_failure(f, number, "the peer has stopped the queue");
         }
     }
@@ -328,7 +329,7 @@ static void check_all(struct gda_failover *f, uint64_t now)
 /* A walk over the requests in the send ring. */
 struct walk {
     struct gda_failover *f;
-    struct gda_line *line;
+    struct gda_failed_queue *queue;
     uint64_t at, limit;
     uint32_t messages;  /* messages that it has passed */
     struct gda_wqe wqe; /* the last request, and its blocks */
@@ -340,8 +341,8 @@ static weft_status walk_one(struct walk *walk)
 {
     uint64_t left = walk->limit - walk->at;
     uint32_t count = left < GDA_WQE_BLOCKS_MOST ? (uint32_t)left : (uint32_t)GDA_WQE_BLOCKS_MOST;
-    weft_status status = gda_copy_blocks(walk->f->gda, walk->line, walk->at, count, walk->blocks);
-    walk->wqe = gda_wqe_head(walk->line, walk->blocks);
+    weft_status status = gda_copy_blocks(walk->f->gda, walk->queue, walk->at, count, walk->blocks);
+    walk->wqe = gda_wqe_head(walk->queue, walk->blocks);
     walk->at += walk->wqe.blocks;
     walk->messages += walk->wqe.message;
     return status;
@@ -349,12 +350,12 @@ static weft_status walk_one(struct walk *walk)
 
 /* The number of messages in the blocks before `from`, of which those up to the last counted ones
  * are still in the ring. */
-static weft_status count_messages(struct gda_failover *f, struct gda_line *line, uint64_t from,
-                                  uint32_t *messages)
+static weft_status count_messages(struct gda_failover *f, struct gda_failed_queue *queue,
+                                  uint64_t from, uint32_t *messages)
 {
-    const uint64_t counted = line->q.counted;
+    const uint64_t counted = queue->q.counted;
     const uint64_t upto = counted ? weft_dev_gda_whole(from, (uint32_t)counted) : 0;
-    struct walk walk = {.f = f, .line = line, .at = from, .limit = upto};
+    struct walk walk = {.f = f, .queue = queue, .at = from, .limit = upto};
     uint32_t fillers = (uint32_t)(counted >> 32);
     weft_status status = WEFT_OK;
     while (!status && walk.at < upto)
@@ -366,14 +367,14 @@ static weft_status count_messages(struct gda_failover *f, struct gda_line *line,
 
 /* Finds the end of the requests that the peer has executed, `executed` messages in all. Blocks
  * from `from` on are complete or not; *end receives the first that is not executed. */
-static weft_status find_first_left(struct gda_failover *f, struct gda_line *line, uint64_t from,
-                                   uint32_t executed, uint64_t *end)
+static weft_status find_first_left(struct gda_failover *f, struct gda_failed_queue *queue,
+                                   uint64_t from, uint32_t executed, uint64_t *end)
 {
-    struct walk walk = {.f = f, .line = line, .at = from};
+    struct walk walk = {.f = f, .queue = queue, .at = from};
     uint32_t before = 0;
-    weft_status status = gda_posted_end(f->gda, line, &walk.limit);
+    weft_status status = gda_posted_end(f->gda, queue, &walk.limit);
     if (!status)
-        status = count_messages(f, line, from, &before);
+        status = count_messages(f, queue, from, &before);
     uint32_t more = (executed - before) & MSN_MASK;
     *end = from;
     /* Fillers behind the last executed message may be complete, too, and their blocks reused. */
@@ -393,82 +394,84 @@ static weft_status find_first_left(struct gda_failover *f, struct gda_line *line
 
 /* Repeats the reads that the peer has executed, because their data may not have arrived. What an
  * atomic has returned cannot be asked for again; its slot tells whether it has arrived. */
-static weft_status repeat_reads(struct gda_failover *f, struct gda_line *line, uint64_t end)
+static weft_status repeat_reads(struct gda_failover *f, struct gda_failed_queue *queue,
+                                uint64_t end)
 {
-    struct walk walk = {.f = f, .line = line, .at = line->done, .limit = end};
+    struct walk walk = {.f = f, .queue = queue, .at = queue->done, .limit = end};
     weft_status status = WEFT_OK;
     while (!status && walk.at < end) {
         status = walk_one(&walk);
         if (!status)
-            status = read_counts(f->gda, line);
+            status = read_counts(f->gda, queue);
         /* A thread has seen its completion meanwhile, and the blocks may be new ones. */
-        if (status || line->q.done >= walk.at || !walk.wqe.fetches)
+        if (status || queue->q.done >= walk.at || !walk.wqe.fetches)
             continue;
-        status = walk.wqe.opcode == WEFT_DEV_GDA_READ ? gda_execute(f, line, walk.blocks)
-                                                      : gda_check_result(f, line, walk.blocks);
+        status = walk.wqe.opcode == WEFT_DEV_GDA_READ ? gda_execute(f, queue, walk.blocks)
+                                                      : gda_check_result(f, queue, walk.blocks);
     }
     return status;
 }
 
 /* Passes the requests that the peer has executed. A thread that saw an earlier completion may raise
  * the queue's count at any time, and then reuse blocks: what was read before is void. */
-static weft_status pass_executed(struct gda_failover *f, struct gda_line *line, uint32_t executed)
+static weft_status pass_executed(struct gda_failover *f, struct gda_failed_queue *queue,
+                                 uint32_t executed)
 {
     uint64_t end = 0;
-    weft_status status = read_counts(f->gda, line);
+    weft_status status = read_counts(f->gda, queue);
     do {
-        line->done = line->q.done > line->done ? line->q.done : line->done;
+        queue->done = queue->q.done > queue->done ? queue->q.done : queue->done;
         if (!status)
-            status = find_first_left(f, line, line->done, executed, &end);
+            status = find_first_left(f, queue, queue->done, executed, &end);
         if (!status)
-            status = read_counts(f->gda, line);
-    } while (!status && line->q.done > line->done);
+            status = read_counts(f->gda, queue);
+    } while (!status && queue->q.done > queue->done);
     if (!status)
-        status = repeat_reads(f, line, end);
-    line->done = end;
+        status = repeat_reads(f, queue, end);
+    queue->done = end;
     return status;
 }
 
-static void take_over(struct gda_failover *f, struct gda_line *line, uint32_t executed)
+static void take_over(struct gda_failover *f, struct gda_failed_queue *queue, uint32_t executed)
 {
-    weft_status status = pass_executed(f, line, executed);
+    weft_status status = pass_executed(f, queue, executed);
     if (!status)
-        status = gda_complete_blocks(f->gda, line, line->done);
+        status = gda_complete_blocks(f->gda, queue, queue->done);
     if (status) {
-        lose_line(f, line, status);
+        lose_queue(f, queue, status);
         return;
     }
-    line->state = GDA_LINE_TAKEN_OVER;
-    atomic_store(&f->states[line->number], GDA_LINE_TAKEN_OVER);
+    queue->state = GDA_QUEUE_TAKEN_OVER;
+    atomic_store(&f->states[queue->number], GDA_QUEUE_TAKEN_OVER);
 }
 
-/* Executes what is left of a line, once both ends have stopped. Returns whether anything was
+/* Executes what is left of a queue, once both ends have stopped. Returns whether anything was
  * done. */
-static bool advance(struct gda_failover *f, struct gda_line *line)
+static bool advance(struct gda_failover *f, struct gda_failed_queue *queue)
 {
-    uint32_t name = gda_line_name(f->gda, line->number);
+    uint32_t name = gda_queue_name(f->gda, queue->number);
     bool any = false;
-    if (line->busy)
+    if (queue->busy)
         return false;
-    if (line->state == GDA_LINE_TAKEN_OVER) {
-        line->busy = true;
-        weft_status status = gda_execute_posted(f, line, &any);
-        line->busy = false;
+    if (queue->state == GDA_QUEUE_TAKEN_OVER) {
+        queue->busy = true;
+        weft_status status = gda_execute_posted(f, queue, &any);
+        queue->busy = false;
         if (status)
-            lose_line(f, line, status);
+            lose_queue(f, queue, status);
         return any;
     }
-    if (line->state != GDA_LINE_STOPPED)
+    if (queue->state != GDA_QUEUE_STOPPED)
         return false;
     /* Acquire: what the peer has executed is in its memory. */
     uint32_t count =
-        __atomic_load_n(&gda_mail_of(f->gda, line->pe)->counts[name], __ATOMIC_ACQUIRE);
+        __atomic_load_n(&gda_mail_of(f->gda, queue->pe)->counts[name], __ATOMIC_ACQUIRE);
     if (count)
-        take_over(f, line, count & MSN_MASK);
-    else if (clock_now_ns() - line->noticed_ns > ANSWER_LIMIT)
-        lose_line(f, line,
-                  base_fail(WEFT_ERR_PATH, "it has not said within %llu s what it has executed",
-                            (unsigned long long)(ANSWER_LIMIT / MS / 1000)));
+        take_over(f, queue, count & MSN_MASK);
+    else if (clock_now_ns() - queue->noticed_ns > ANSWER_LIMIT)
+        lose_queue(f, queue,
+                   base_fail(WEFT_ERR_PATH, "it has not said within %llu s what it has executed",
+                             (unsigned long long)(ANSWER_LIMIT / MS / 1000)));
     return count != 0;
 }
 
@@ -485,12 +488,12 @@ bool gda_notice_failures(struct gda_failover *f)
     if (bell != f->bell) {
         f->bell = bell;
         stop_queues_of_peers(f);
-        any = gda_run_errands(f);
+        any = gda_execute_delegated(f);
     }
     check_all(f, clock_now_ns());
-    for (struct gda_line *line = f->lines; line; line = line->next)
-        if (line->state == GDA_LINE_ENDING)
-            end_line(f, line);
+    for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
+        if (queue->state == GDA_QUEUE_ENDING)
+            end_queue(f, queue);
     return any;
 }
 
@@ -499,9 +502,9 @@ bool gda_notice_failures(struct gda_failover *f)
 static bool run_pass(struct gda_failover *f, bool own)
 {
     bool any = gda_notice_failures(f);
-    for (struct gda_line *line = f->lines; line; line = line->next)
-        if (!own || line->pe == f->gda->world->pe)
-            any |= advance(f, line);
+    for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
+        if (!own || queue->pe == f->gda->world->pe)
+            any |= advance(f, queue);
     return any;
 }
 
@@ -517,11 +520,11 @@ static void *run_failover(void *argument)
             sleep_ns = SLEEP_LEAST_NS;
             continue;
         }
-        if (f->lines && ++passes < SPIN_PASSES) {
+        if (f->failed_queues && ++passes < SPIN_PASSES) {
             sched_yield();
             continue;
         }
-        uint64_t ns = f->lines ? sleep_ns : SLEEP_IDLE_NS;
+        uint64_t ns = f->failed_queues ? sleep_ns : SLEEP_IDLE_NS;
         nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
         sleep_ns = 2 * sleep_ns < SLEEP_MOST_NS ? 2 * sleep_ns : SLEEP_MOST_NS;
     }
@@ -531,7 +534,7 @@ static void *run_failover(void *argument)
 bool gda_takes_over(const struct gda *gda, uint32_t number)
 {
     const struct gda_failover *f = gda->failover;
-    if (!f || atomic_load_explicit(&f->states[number], memory_order_acquire) == GDA_LINE_LOST)
+    if (!f || atomic_load_explicit(&f->states[number], memory_order_acquire) == GDA_QUEUE_LOST)
         return false;
     __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
     return true;
@@ -583,7 +586,7 @@ weft_status gda_begin(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
     const struct path_world *world = gda->world;
-    size_t npes = (size_t)world->npes, lines = gda_queue_count(gda) + device_count(gda);
+    size_t npes = (size_t)world->npes, queues = gda_queue_count(gda) + device_count(gda);
     if (!world->common[path_ops_of(PATH_GDA)->spare])
         return WEFT_OK;
     if (name_count(gda) > GDA_MAIL_QUEUES) {
@@ -600,11 +603,11 @@ weft_status gda_begin(struct path_common *common)
     gda->failover = f;
     f->gda = gda;
     f->alarm = gda_alarm_word(gda);
-    f->states = calloc(lines, sizeof *f->states);
-    f->errands = calloc(npes, sizeof *f->errands);
-    f->answers = calloc(npes, sizeof *f->answers);
+    f->states = calloc(queues, sizeof *f->states);
+    f->sent = calloc(npes, sizeof *f->sent);
+    f->served = calloc(npes, sizeof *f->served);
     f->peers = aligned_alloc(64, npes * sizeof *f->peers);
-    weft_status status = f->states && f->errands && f->answers && f->peers
+    weft_status status = f->states && f->sent && f->served && f->peers
                              ? open_contexts(f)
                              : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     int error = status ? 0 : thread_start(&f->thread, run_failover, f);
@@ -630,13 +633,13 @@ void gda_end_failover(struct gda *gda)
     if (f->own)
         path_ops_of(PATH_GDA)->close(f->own);
     serve_close(f->serve);
-    for (struct gda_line *line = f->lines, *next; line; line = next) {
-        next = line->next;
-        free(line);
+    for (struct gda_failed_queue *queue = f->failed_queues, *next; queue; queue = next) {
+        next = queue->next;
+        free(queue);
     }
     free(f->states);
-    free(f->errands);
-    free(f->answers);
+    free(f->sent);
+    free(f->served);
     free(f->peers);
     free(f);
 }

@@ -4,7 +4,7 @@
  *
  *     failover.c   notices the failure, stops the queue at both ends, and finds the first request
  *                  that the peer has not executed
- *     mail.c       what PEs tell each other about it, in each other's memory
+ *     mail.c       what PEs report to each other, in each other's memory
  *     takeover.c   executes requests: reads them from the send ring, as the NIC would, and writes
  *                  the completion entry
  *
@@ -20,21 +20,21 @@
 #include <stdatomic.h>
 
 /* ENDING: the peer has stopped its end, and what it has answered before may still arrive. */
-enum gda_line_state {
-    GDA_LINE_WORKS,
-    GDA_LINE_ENDING,
-    GDA_LINE_STOPPED,
-    GDA_LINE_TAKEN_OVER,
-    GDA_LINE_LOST
+enum gda_queue_state {
+    GDA_QUEUE_WORKS,
+    GDA_QUEUE_ENDING,
+    GDA_QUEUE_STOPPED,
+    GDA_QUEUE_TAKEN_OVER,
+    GDA_QUEUE_LOST
 };
 
 /* A queue that has failed. */
-struct gda_line {
-    struct gda_line *next;
-    uint32_t number; /* index of the queue, see gda_line_number() */
+struct gda_failed_queue {
+    struct gda_failed_queue *next;
+    uint32_t number; /* index of the queue, see gda_all_queues() */
     int pe;
     bool on_gpu; /* The NIC's part of the queue is in GPU memory. */
-    enum gda_line_state state;
+    enum gda_queue_state state;
     bool busy; /* A pass is executing its requests; a pass within that one leaves it alone. */
     const struct gda_qp *qp;
     struct weft_dev_gda_queue q; /* The constant part of the queue, and its counts when it failed */
@@ -51,12 +51,13 @@ struct gda_mail {
      * of the queue pair; 0: it has not stopped the queue. */
     uint32_t counts[GDA_MAIL_QUEUES];
     /* An atomic on memory of the receiver, which the sender waits for. `number` is written last. */
-    struct gda_errand {
+    struct gda_delegated {
         uint64_t number;
         uint64_t offset, value, expected;
         uint32_t segment, amo, width, pad;
-    } errand;
-    /* The old value that the receiver's last errand returned. `number` is written last. */
+    } delegated;
+    /* The old value that the receiver's last delegated atomic returned. `number` is written last.
+     */
     struct gda_answer {
         uint64_t number, value;
     } answer;
@@ -69,42 +70,43 @@ struct gda_failover {
     bool started;
     pid_t process; /* process that started the thread */
     atomic_bool stop;
-    uint32_t *alarm;             /* see struct weft_dev_gda */
-    atomic_uchar *states;        /* enum gda_line_state of each queue */
-    struct gda_line *lines;      /* the failed queues */
-    struct path_state *spare;    /* context of the other path */
-    struct path_state *own;      /* context of path gda, for atomics through this PE's own NICs */
-    struct peer *peers, self;    /* all PEs over the other path, and this PE over path gda */
-    struct serve *serve;         /* executes operations on this PE's own memory */
-    uint64_t bell;               /* last value seen of the mail's bell */
-    uint64_t *errands, *answers; /* [npes] last errand that was executed, and that was given */
-    uint64_t checked_ns;         /* time of the last check of ports and queues */
-    uint32_t next_check;         /* next queue in GPU memory to check */
+    uint32_t *alarm;      /* see struct weft_dev_gda */
+    atomic_uchar *states; /* enum gda_queue_state of each queue */
+    struct gda_failed_queue *failed_queues;
+    struct path_state *spare; /* context of the other path */
+    struct path_state *own;   /* context of path gda, for atomics through this PE's own NICs */
+    struct peer *peers, self; /* all PEs over the other path, and this PE over path gda */
+    struct serve *serve;      /* executes operations on this PE's own memory */
+    uint64_t bell;            /* last value seen of the mail's bell */
+    uint64_t *sent,
+        *served;         /* [npes] last delegated atomic of this PE there, and of that PE here */
+    uint64_t checked_ns; /* time of the last check of ports and queues */
+    uint32_t next_check; /* next queue in GPU memory to check */
     uint64_t down_ns[GDA_ADAPTERS_MOST]; /* time when the port was first seen down; 0: it is up */
     bool warned[GDA_ADAPTERS_MOST];      /* a failure of the NIC has been reported */
-    weft_status lost;                    /* why requests are lost, for GDA_LINE_LOST */
+    weft_status lost;                    /* why requests are lost, for GDA_QUEUE_LOST */
     char sentence[320];
 };
 
 /* Index of a queue: of gda->queues, or behind them of gda->gpu_queues. */
-uint32_t gda_line_count(const struct gda *gda);
+uint32_t gda_all_queues(const struct gda *gda);
 
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
-uint32_t gda_line_name(const struct gda *gda, uint32_t number);
+uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
 
-/* Stops failed queues, answers peers, and executes their errands. Returns whether there were any.
- * The failover thread also calls it while it waits: a peer may wait for this PE. */
+/* Stops failed queues, answers peers, and executes their delegated atomics. Returns whether there
+ * were any. The failover thread also calls it while it waits: a peer may wait for this PE. */
 bool gda_notice_failures(struct gda_failover *f);
 
 /* ------------------------------------------------------------------------------------- mail.c */
 
 struct gda_mail *gda_mail_of(const struct gda *gda, int sender);
 
-/* Tells the peer how many messages this end of the queue pair has executed. */
-weft_status gda_tell_count(struct gda_failover *f, const struct gda_line *line);
+/* Reports to the peer how many messages this end of the queue pair has executed. */
+weft_status gda_report_count(struct gda_failover *f, const struct gda_failed_queue *queue);
 
 /* Executes the atomics that peers have left for this PE. Returns whether there were any. */
-bool gda_run_errands(struct gda_failover *f);
+bool gda_execute_delegated(struct gda_failover *f);
 
 /* Executes an atomic on memory of PE pe. */
 weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_amo amo,
@@ -121,27 +123,30 @@ struct gda_wqe {
 
 /* Copies up to `count` blocks of the send ring from block `at` on. */
 enum { GDA_WQE_BLOCKS_MOST = WEFT_DEV_GDA_INLINE_BLOCKS };
-weft_status gda_copy_blocks(const struct gda *gda, const struct gda_line *line, uint64_t at,
-                            uint32_t count, void *to);
+weft_status gda_copy_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
+                            uint64_t at, uint32_t count, void *to);
 
 /* Reads the head of a request; `blocks` holds it whole. */
-struct gda_wqe gda_wqe_head(const struct gda_line *line, const void *blocks);
+struct gda_wqe gda_wqe_head(const struct gda_failed_queue *queue, const void *blocks);
 
 /* Executes one request. It is complete after a quiet of the other path. */
-weft_status gda_execute(struct gda_failover *f, const struct gda_line *line, const void *blocks);
+weft_status gda_execute(struct gda_failover *f, const struct gda_failed_queue *queue,
+                        const void *blocks);
 
 /* Fails if the result of an executed atomic has not arrived. */
-weft_status gda_check_result(struct gda_failover *f, const struct gda_line *line,
+weft_status gda_check_result(struct gda_failover *f, const struct gda_failed_queue *queue,
                              const void *blocks);
 
 /* Executes up to a batch of what has been posted, and reports it as complete. *any: there was
  * something. */
-weft_status gda_execute_posted(struct gda_failover *f, struct gda_line *line, bool *any);
+weft_status gda_execute_posted(struct gda_failover *f, struct gda_failed_queue *queue, bool *any);
 
 /* The block up to which requests have been posted, by the doorbell record. */
-weft_status gda_posted_end(const struct gda *gda, const struct gda_line *line, uint64_t *end);
+weft_status gda_posted_end(const struct gda *gda, const struct gda_failed_queue *queue,
+                           uint64_t *end);
 
 /* Writes the completion entry: the first `done` blocks are complete. */
-weft_status gda_complete_blocks(const struct gda *gda, const struct gda_line *line, uint64_t done);
+weft_status gda_complete_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
+                                uint64_t done);
 
 #endif

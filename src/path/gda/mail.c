@@ -4,7 +4,7 @@
  *
  * A NIC's atomics are atomic only with each other. Where other PEs still reach a word through a NIC
  * of its PE, an atomic of a failed queue must go through that NIC too. So its PE executes it, on a
- * queue from the NIC to itself, as an errand of the peer. If that queue has failed as well, all
+ * queue from the NIC to itself, on behalf of the peer. If that queue has failed as well, all
  * queues of the NIC have been stopped, and this thread executes all atomics on the word. */
 #include "path/gda/failover.h"
 
@@ -41,17 +41,17 @@ static weft_status ring_bell(struct gda_failover *f, int pe)
     return bell.peer->ops->atomic(bell, WEFT_AMO_ADD, sizeof(uint64_t), 1, 0, NULL, false);
 }
 
-weft_status gda_tell_count(struct gda_failover *f, const struct gda_line *line)
+weft_status gda_report_count(struct gda_failover *f, const struct gda_failed_queue *queue)
 {
-    uint32_t name = gda_line_name(f->gda, line->number), count = GDA_COUNTED | line->executed;
-    if (line->pe == f->gda->world->pe) {
-        __atomic_store_n(&gda_mail_of(f->gda, line->pe)->counts[name], count, __ATOMIC_RELEASE);
+    uint32_t name = gda_queue_name(f->gda, queue->number), count = GDA_COUNTED | queue->executed;
+    if (queue->pe == f->gda->world->pe) {
+        __atomic_store_n(&gda_mail_of(f->gda, queue->pe)->counts[name], count, __ATOMIC_RELEASE);
         return WEFT_OK;
     }
     struct remote at =
-        field_at(f, line->pe, offsetof(struct gda_mail, counts) + name * sizeof count);
+        field_at(f, queue->pe, offsetof(struct gda_mail, counts) + name * sizeof count);
     weft_status status = at.peer->ops->store(at, &count, sizeof count);
-    return status ? status : ring_bell(f, line->pe);
+    return status ? status : ring_bell(f, queue->pe);
 }
 
 /* ------------------------------------------------------------------------------------- atomics */
@@ -75,7 +75,7 @@ static weft_status atomic_here(struct gda_failover *f, enum segment_id segment, 
 {
     struct remote at = {&f->self, segment, offset};
     uint32_t loop = loop_number(f->gda, gda_address_of(f->gda, at));
-    if (goes_by_nic(f, segment) && atomic_load(&f->states[loop]) == GDA_LINE_WORKS)
+    if (goes_by_nic(f, segment) && atomic_load(&f->states[loop]) == GDA_QUEUE_WORKS)
         return f->self.ops->atomic(at, amo, width, value, expected, before, false);
     const struct serve_request request = {.operation = SERVE_ATOMIC,
                                           .segment = (uint8_t)segment,
@@ -89,28 +89,28 @@ static weft_status atomic_here(struct gda_failover *f, enum segment_id segment, 
 }
 
 /* Leaves an atomic for its PE to execute, and waits for the answer. Meanwhile the thread answers
- * peers and executes their errands: two PEs may wait for each other. */
+ * peers and executes their delegated atomics: two PEs may wait for each other. */
 static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_amo amo,
                                 size_t width, uint64_t value, uint64_t expected, uint64_t *before)
 {
     const int pe = at.peer->pe;
-    struct gda_errand errand = {.offset = at.offset,
-                                .value = value,
-                                .expected = expected,
-                                .segment = (uint32_t)at.segment,
-                                .amo = (uint32_t)amo,
-                                .width = (uint32_t)width};
-    enum { NUMBER_BYTES = sizeof errand.number };
-    const size_t to = offsetof(struct gda_mail, errand);
+    struct gda_delegated delegated = {.offset = at.offset,
+                                      .value = value,
+                                      .expected = expected,
+                                      .segment = (uint32_t)at.segment,
+                                      .amo = (uint32_t)amo,
+                                      .width = (uint32_t)width};
+    enum { NUMBER_BYTES = sizeof delegated.number };
+    const size_t to = offsetof(struct gda_mail, delegated);
     const struct gda_answer *answer = &gda_mail_of(f->gda, pe)->answer;
     struct path_wait wait = {.world = f->gda->world, .operation = BOX_OP_ATOMIC, .pe = pe};
-    wait.expected = ++f->errands[pe];
+    wait.expected = ++f->sent[pe];
     weft_status status = at.peer->ops->put_signal(
-        field_at(f, pe, to + NUMBER_BYTES), &errand.offset, sizeof errand - NUMBER_BYTES,
-        field_at(f, pe, to), f->errands[pe], WEFT_SIGNAL_SET, false);
+        field_at(f, pe, to + NUMBER_BYTES), &delegated.offset, sizeof delegated - NUMBER_BYTES,
+        field_at(f, pe, to), f->sent[pe], WEFT_SIGNAL_SET, false);
     if (!status)
         status = ring_bell(f, pe);
-    while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->errands[pe]) {
+    while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->sent[pe]) {
         gda_notice_failures(f);
         status = path_wait_step(&wait, 0);
     }
@@ -130,27 +130,28 @@ weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_a
     return at.peer->ops->atomic(at, amo, width, value, expected, before, false);
 }
 
-static bool is_valid(const struct gda *gda, const struct gda_errand *errand)
+static bool is_valid(const struct gda *gda, const struct gda_delegated *delegated)
 {
     const struct path_world *world = gda->world;
-    bool gpu = errand->segment == SEG_GPU;
-    size_t size = !gpu && errand->segment < SEG_COUNT ? world->sizes[errand->segment]
-                  : gpu && gda->gpu                   ? world->gpu->heap.size
-                                                      : 0;
-    return errand->amo < WEFT_AMO_COUNT && (errand->width == 4 || errand->width == 8) &&
-           errand->offset % errand->width == 0 && size >= errand->width &&
-           errand->offset <= size - errand->width;
+    bool gpu = delegated->segment == SEG_GPU;
+    size_t size = !gpu && delegated->segment < SEG_COUNT ? world->sizes[delegated->segment]
+                  : gpu && gda->gpu                      ? world->gpu->heap.size
+                                                         : 0;
+    return delegated->amo < WEFT_AMO_COUNT && (delegated->width == 4 || delegated->width == 8) &&
+           delegated->offset % delegated->width == 0 && size >= delegated->width &&
+           delegated->offset <= size - delegated->width;
 }
 
-static weft_status run_errand(struct gda_failover *f, int pe, const struct gda_errand *errand)
+static weft_status execute_delegated(struct gda_failover *f, int pe,
+                                     const struct gda_delegated *delegated)
 {
-    struct gda_answer answer = {.number = errand->number};
+    struct gda_answer answer = {.number = delegated->number};
     const size_t to = offsetof(struct gda_mail, answer);
     weft_status status =
-        is_valid(f->gda, errand)
-            ? atomic_here(f, (enum segment_id)errand->segment, errand->offset,
-                          (weft_amo)errand->amo, errand->width, errand->value, errand->expected,
-                          &answer.value)
+        is_valid(f->gda, delegated)
+            ? atomic_here(f, (enum segment_id)delegated->segment, delegated->offset,
+                          (weft_amo)delegated->amo, delegated->width, delegated->value,
+                          delegated->expected, &answer.value)
             : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
     if (!status)
         status = f->peers[pe].ops->put_signal(
@@ -159,19 +160,19 @@ static weft_status run_errand(struct gda_failover *f, int pe, const struct gda_e
     return status ? status : ring_bell(f, pe);
 }
 
-bool gda_run_errands(struct gda_failover *f)
+bool gda_execute_delegated(struct gda_failover *f)
 {
     const struct path_world *world = f->gda->world;
     bool any = false;
     for (int pe = 0; pe < world->npes; pe++) {
-        const struct gda_errand *errand = &gda_mail_of(f->gda, pe)->errand;
+        const struct gda_delegated *delegated = &gda_mail_of(f->gda, pe)->delegated;
         /* Acquire: pairs with the signal that sets the number after the rest. */
-        uint64_t number = __atomic_load_n(&errand->number, __ATOMIC_ACQUIRE);
-        if (pe == world->pe || number == f->answers[pe])
+        uint64_t number = __atomic_load_n(&delegated->number, __ATOMIC_ACQUIRE);
+        if (pe == world->pe || number == f->served[pe])
             continue;
-        f->answers[pe] = number;
+        f->served[pe] = number;
         any = true;
-        weft_status status = run_errand(f, pe, errand);
+        weft_status status = execute_delegated(f, pe, delegated);
         if (status)
             world->fail(world, status, base_last_error());
     }

@@ -27,40 +27,42 @@ static weft_status copy_memory(const struct gda *gda, bool gpu, void *to, const 
     return WEFT_OK;
 }
 
-weft_status gda_copy_blocks(const struct gda *gda, const struct gda_line *line, uint64_t at,
-                            uint32_t count, void *to)
+weft_status gda_copy_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
+                            uint64_t at, uint32_t count, void *to)
 {
-    const struct weft_dev_gda_ring *ring = &line->q.ring;
+    const struct weft_dev_gda_ring *ring = &queue->q.ring;
     uint32_t slot = (uint32_t)at & ring->last, first = ring->last + 1 - slot;
     first = first < count ? first : count;
     size_t bytes = (size_t)first * WEFT_DEV_GDA_BLOCK;
-    weft_status status =
-        copy_memory(gda, line->on_gpu, to, ring->blocks + (size_t)slot * WEFT_DEV_GDA_BLOCK, bytes);
+    weft_status status = copy_memory(gda, queue->on_gpu, to,
+                                     ring->blocks + (size_t)slot * WEFT_DEV_GDA_BLOCK, bytes);
     if (!status && first < count)
-        status = copy_memory(gda, line->on_gpu, (char *)to + bytes, ring->blocks,
+        status = copy_memory(gda, queue->on_gpu, (char *)to + bytes, ring->blocks,
                              (size_t)(count - first) * WEFT_DEV_GDA_BLOCK);
     return status;
 }
 
-weft_status gda_posted_end(const struct gda *gda, const struct gda_line *line, uint64_t *end)
+weft_status gda_posted_end(const struct gda *gda, const struct gda_failed_queue *queue,
+                           uint64_t *end)
 {
     uint32_t word = 0;
     weft_status status = WEFT_OK;
-    if (line->on_gpu)
-        status = copy_memory(gda, true, &word, line->q.ring.record, sizeof word);
+    if (queue->on_gpu)
+        status = copy_memory(gda, true, &word, queue->q.ring.record, sizeof word);
     else /* Acquire: the requests were written before the record. */
-        word = __atomic_load_n(line->q.ring.record, __ATOMIC_ACQUIRE);
-    *end = line->done + (uint16_t)(be32toh(word) - (uint32_t)line->done);
+        word = __atomic_load_n(queue->q.ring.record, __ATOMIC_ACQUIRE);
+    *end = queue->done + (uint16_t)(be32toh(word) - (uint32_t)queue->done);
     return status;
 }
 
-weft_status gda_complete_blocks(const struct gda *gda, const struct gda_line *line, uint64_t done)
+weft_status gda_complete_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
+                                uint64_t done)
 {
     uint32_t index = (uint32_t)(done - 1) & 0xffff;
     uint64_t word = (uint64_t)(done ? WEFT_DEV_GDA_CQE_OK : WEFT_DEV_GDA_CQE_NONE) << 60 |
                     (uint64_t)(index & 0xff) << 40 | (uint64_t)(index >> 8) << 32;
-    uint64_t *entry = (uint64_t *)(uintptr_t)line->q.completion;
-    if (line->on_gpu)
+    uint64_t *entry = (uint64_t *)(uintptr_t)queue->q.completion;
+    if (queue->on_gpu)
         return copy_memory(gda, true, entry, &word, sizeof word);
     __atomic_store_n(entry, word, __ATOMIC_RELEASE);
     return WEFT_OK;
@@ -96,7 +98,7 @@ static char *local_of(const char *request, uint32_t *bytes)
     return (char *)(uintptr_t)word8_at(request, at + 8);
 }
 
-struct gda_wqe gda_wqe_head(const struct gda_line *line, const void *blocks)
+struct gda_wqe gda_wqe_head(const struct gda_failed_queue *queue, const void *blocks)
 {
     uint32_t first = word_at(blocks, 0), segments = word_at(blocks, 4) & 0x3f, bytes;
     struct gda_wqe wqe = {.opcode = first & 0xff, .modifier = first >> 24};
@@ -104,7 +106,7 @@ struct gda_wqe gda_wqe_head(const struct gda_line *line, const void *blocks)
     wqe.blocks = wqe.blocks ? wqe.blocks : 1;
     wqe.message = wqe.opcode != WEFT_DEV_GDA_NOP && wqe.opcode != WEFT_DEV_GDA_DUMP;
     if (wqe.opcode == WEFT_DEV_GDA_READ || is_atomic(wqe.opcode))
-        wqe.fetches = (uintptr_t)local_of(blocks, &bytes) != weft_dev_gda_sink(&line->q).address;
+        wqe.fetches = (uintptr_t)local_of(blocks, &bytes) != weft_dev_gda_sink(&queue->q).address;
     return wqe;
 }
 
@@ -221,15 +223,16 @@ static weft_status execute_atomic(struct gda_failover *f, struct remote at,
     return copy_memory(gda, gpu, to, a.width == 4 ? (void *)&before4 : (void *)&before, a.width);
 }
 
-weft_status gda_execute(struct gda_failover *f, const struct gda_line *line, const void *blocks)
+weft_status gda_execute(struct gda_failover *f, const struct gda_failed_queue *queue,
+                        const void *blocks)
 {
-    const struct gda_wqe wqe = gda_wqe_head(line, blocks);
+    const struct gda_wqe wqe = gda_wqe_head(queue, blocks);
     struct remote at;
     if (!wqe.message)
         return WEFT_OK;
-    if (!find_remote(f, line->pe, word8_at(blocks, SEGMENT), &at))
+    if (!find_remote(f, queue->pe, word8_at(blocks, SEGMENT), &at))
         return base_fail(WEFT_ERR_ADDRESS, "a request for memory that PE %d does not have",
-                         line->pe);
+                         queue->pe);
     if (wqe.opcode == WEFT_DEV_GDA_WRITE)
         return execute_write(f, at, blocks);
     if (wqe.opcode == WEFT_DEV_GDA_READ)
@@ -237,42 +240,42 @@ weft_status gda_execute(struct gda_failover *f, const struct gda_line *line, con
     return execute_atomic(f, at, &wqe, blocks);
 }
 
-weft_status gda_check_result(struct gda_failover *f, const struct gda_line *line,
+weft_status gda_check_result(struct gda_failover *f, const struct gda_failed_queue *queue,
                              const void *blocks)
 {
     const uint64_t none = WEFT_DEV_GDA_NO_RESULT;
     uint64_t result = 0;
     uint32_t bytes;
     const char *at = local_of(blocks, &bytes);
-    weft_status status = copy_memory(f->gda, line->on_gpu, &result, at, bytes);
+    weft_status status = copy_memory(f->gda, queue->on_gpu, &result, at, bytes);
     return status || memcmp(&result, &none, bytes) != 0
                ? status
                : base_fail(WEFT_ERR_PATH, "it has executed an atomic whose result did not arrive");
 }
 
-weft_status gda_execute_posted(struct gda_failover *f, struct gda_line *line, bool *any)
+weft_status gda_execute_posted(struct gda_failover *f, struct gda_failed_queue *queue, bool *any)
 {
-    const struct path_ops *ops = f->peers[line->pe].ops;
+    const struct path_ops *ops = f->peers[queue->pe].ops;
     _Alignas(16) char blocks[(BATCH_BLOCKS + GDA_WQE_BLOCKS_MOST) * WEFT_DEV_GDA_BLOCK];
-    uint64_t end, at = line->done;
-    weft_status status = gda_posted_end(f->gda, line, &end);
+    uint64_t end, at = queue->done;
+    weft_status status = gda_posted_end(f->gda, queue, &end);
     *any = !status && end != at;
     if (!*any)
         return status;
     uint32_t count = (uint32_t)(end - at);
     count = count < sizeof blocks / WEFT_DEV_GDA_BLOCK ? count : sizeof blocks / WEFT_DEV_GDA_BLOCK;
-    status = gda_copy_blocks(f->gda, line, at, count, blocks);
-    while (!status && at < end && at - line->done < BATCH_BLOCKS) {
-        const char *request = blocks + (at - line->done) * WEFT_DEV_GDA_BLOCK;
-        status = gda_execute(f, line, request);
+    status = gda_copy_blocks(f->gda, queue, at, count, blocks);
+    while (!status && at < end && at - queue->done < BATCH_BLOCKS) {
+        const char *request = blocks + (at - queue->done) * WEFT_DEV_GDA_BLOCK;
+        status = gda_execute(f, queue, request);
         if (!status)
             status = ops->fence(f->spare);
-        at += gda_wqe_head(line, request).blocks;
+        at += gda_wqe_head(queue, request).blocks;
     }
     if (!status)
         status = ops->quiet(f->spare);
     if (status)
         return status;
-    line->done = at;
-    return gda_complete_blocks(f->gda, line, at);
+    queue->done = at;
+    return gda_complete_blocks(f->gda, queue, at);
 }
