@@ -10,8 +10,9 @@
  * Claim: each message is executed once, and in its order. The claim fails if the thread begins at
  * the last known completion (-DREPEAT), if the receiver counts before it has stopped its end
  * (-DCOUNT_EARLY), if fillers count as messages (-DNO_FILLERS), if the thread does not pass fillers
- * behind the last executed message, which may be complete and reused (-DSTOP_AT_FILLERS), and if it
- * does not look again whether slots were reused while it read them (-DNO_SECOND_LOOK). */
+ * behind the last executed message, which may be complete and reused (-DSTOP_AT_FILLERS), if it does
+ * not look again whether slots were reused while it read them (-DNO_SECOND_LOOK), and if it does not
+ * wait for blocks whose fillers are counted already (-DNO_WAIT_FOR_RECORD). */
 #define BLOCKS 5
 #define RING 2
 #define NOTHING 255 /* of the completion entry: an error */
@@ -44,13 +45,14 @@ proctype poster() {
     do
     :: block == BLOCKS -> break
     :: block < BLOCKS && block < known + RING ->
-        ring[block % RING] = block;
+        /* nothing orders the count before the block, only both before the doorbell record */
         atomic {
             if
             :: is_filler(block) -> counted++; counted_end = block + 1
             :: else
             fi
         };
+        ring[block % RING] = block;
         block++;
         published = block
     :: block < BLOCKS && block >= known + RING -> look()
@@ -117,6 +119,9 @@ end:
 again:
     from = known;
     atomic { fillers = counted; upto = counted_end };
+#ifndef NO_WAIT_FOR_RECORD
+    published >= upto;
+#endif
     at = from;
     do
     :: at < upto -> if :: is_filler(ring[at % RING]) -> fillers-- :: else fi; at++

@@ -311,11 +311,12 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
  * (src/path/gda/failover.c). --- */
 
 /* Adds `n` fillers among the blocks before `end`. The thread whose turn it is calls it, before it
- * passes the turn on. Release: the host reads these blocks when the queue has failed. */
+ * writes the doorbell record for `end`. Relaxed: the fence before the record follows. When a queue
+ * has failed, the host reads the blocks before `end` only after the record (failover.c). */
 WEFT_DEVICE void weft_dev_gda_add_fillers(struct weft_dev_gda_queue *q, uint32_t n, uint32_t end)
 {
     uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
-    weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELEASE,
+    weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELAXED,
                        WEFT_SCOPE_GPU);
 }
 
@@ -335,7 +336,7 @@ WEFT_DEVICE void weft_dev_gda_leave_fillers(struct weft_dev_gda_queue *q, uint64
 }
 
 /* Counts the fillers of blocks `base` to `end`. The thread whose turn it is calls it, before it
- * passes the turn on. */
+ * writes the doorbell record for `end`. */
 WEFT_DEVICE void weft_dev_gda_count_fillers(struct weft_dev_gda_queue *q, uint32_t base,
                                             uint32_t end)
 {
@@ -374,15 +375,16 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_serve(struct weft_dev_gda_queue *q, uint3
 {
     uint32_t end, more;
     do {
+        end = base;
         more = weft_dev_gda_take_marks(q, base + 1);
         WEFT_NO_UNROLL
         do {
+            weft_dev_gda_count_fillers(q, end, more);
             end = more;
             weft_dev_gda_record_end(&q->ring, end);
             weft_dev_gda_bell(&q->ring, end);
             more = weft_dev_gda_take_marks(q, end);
         } while (more != end);
-        weft_dev_gda_count_fillers(q, base, end);
         if (!weft_dev_gda_pass(q, base, end))
             return;
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_GPU);

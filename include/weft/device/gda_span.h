@@ -186,9 +186,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
         /* Diverged lanes of this warp may have to publish first: the sleep lets them run. */
         weft_dev_nanosleep(WEFT_DEV_GDA_PAUSE_NS);
     }
-    if (*seen == WEFT_DEV_GDA_FAILED)
-        return weft_dev_gda_raise_alarm(q) ? 0 : -1;
-    return *seen >= target;
+    return *seen == WEFT_DEV_GDA_FAILED ? -1 : *seen >= target;
 }
 
 WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
@@ -198,13 +196,14 @@ WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
     uint64_t seen;
     uint32_t polls = 0;
     int there = weft_dev_gda_poll(q, target, &seen);
-    if (!WEFT_DEV_LIKELY(there)) {
+    if (!WEFT_DEV_LIKELY(there > 0)) {
         if (weft_dev_job_failed(
                 0)) /* it may never come, and what follows would wait as long each */
             return 0;
         weft_dev_patience_begin(&patience, weft_dev_awaited_of(r->operation, r->pe, -1,
                                                                q->completion, WEFT_GE, target));
-        while (!(there = weft_dev_gda_poll(q, target, &seen))) {
+        while (!(there = weft_dev_gda_poll(q, target, &seen)) ||
+               (there < 0 && weft_dev_gda_raise_alarm(q))) {
             polls += WEFT_DEV_GDA_POLLS;
             if (!polls) /* wrapped */
                 polls = 1u << 30;

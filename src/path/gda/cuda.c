@@ -355,13 +355,15 @@ weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *don
                                 uint64_t *counted)
 {
     const struct gda_cuda *cuda = gda->cuda;
-    struct weft_dev_gda_queue q = {.done = 0};
+    const struct weft_dev_gda_queue *q =
+        (const struct weft_dev_gda_queue *)(uintptr_t)cuda->queues + i;
     weft_status status = WEFT_OK;
+    *done = *counted = 0;
+    /* `counted` after `done`: it includes the fillers among the complete blocks. */
     if (cuda->table)
-        status =
-            gpu_copy(gda->world->gpu, GDA_COPY_STREAM, &q,
-                     (const void *)(uintptr_t)(cuda->queues + i * sizeof q), sizeof q, GPU_DONE);
-    *done = q.done;
-    *counted = q.counted;
+        status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, done, &q->done, sizeof *done, GPU_DONE);
+    if (cuda->table && !status)
+        status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, counted, &q->counted, sizeof *counted,
+                          GPU_DONE);
     return status;
 }

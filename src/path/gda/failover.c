@@ -158,7 +158,6 @@ static weft_status read_counts(struct gda *gda, struct gda_failed_queue *queue)
                                    &queue->q.counted);
     if (queue->on_gpu)
         return WEFT_OK;
-    /* Acquire: pairs with weft_dev_gda_add_fillers(); the blocks that it has counted. */
     queue->q.done = __atomic_load_n(&gda->queues[number].done, __ATOMIC_ACQUIRE);
     queue->q.counted = __atomic_load_n(&gda->queues[number].counted, __ATOMIC_ACQUIRE);
     return WEFT_OK;
@@ -412,15 +411,32 @@ static weft_status repeat_reads(struct gda_failover *f, struct gda_failed_queue 
     return status;
 }
 
+/* Reads the counts, and waits until the requests of the last counted span are in the ring: their
+ * thread stores the count of fillers before the doorbell record, and does not wait in between. */
+static weft_status read_posted_counts(struct gda_failover *f, struct gda_failed_queue *queue)
+{
+    uint64_t begun = clock_now_ns(), posted = 0, counted = 0;
+    weft_status status = read_counts(f->gda, queue);
+    queue->done = queue->q.done > queue->done ? queue->q.done : queue->done;
+    if (queue->q.counted)
+        counted = weft_dev_gda_whole(queue->done, (uint32_t)queue->q.counted);
+    while (!status && counted > posted) {
+        status = gda_posted_end(f->gda, queue, &posted);
+        if (!status && counted > posted && clock_now_ns() - begun >= ANSWER_LIMIT)
+            status = base_fail(WEFT_ERR_TIMEOUT, "a thread has stopped while it posted requests");
+    }
+    return status;
+}
+
 /* Passes the requests that the peer has executed. A thread that saw an earlier completion may raise
  * the queue's count at any time, and then reuse blocks: what was read before is void. */
 static weft_status pass_executed(struct gda_failover *f, struct gda_failed_queue *queue,
                                  uint32_t executed)
 {
     uint64_t end = 0;
-    weft_status status = read_counts(f->gda, queue);
+    weft_status status = WEFT_OK;
     do {
-        queue->done = queue->q.done > queue->done ? queue->q.done : queue->done;
+        status = read_posted_counts(f, queue);
         if (!status)
             status = find_first_left(f, queue, queue->done, executed, &end);
         if (!status)
