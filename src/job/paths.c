@@ -530,6 +530,19 @@ static weft_status replace_failed_paths(struct weft_job *job, weft_kind kind,
     return status || kind != WEFT_GPU ? status : job_gpu_pairs(job);
 }
 
+/* Why that path to the PE is tested later; NULL: it is tested now. */
+static const char *find_untested(const struct weft_job *job, enum path_id path, int pe)
+{
+    const struct path_ops *ops = path_ops_of(path);
+    return path != PATH_NONE && ops->untested ? ops->untested(job->paths.common[path], pe) : NULL;
+}
+
+static bool is_tested(const struct weft_job *job, weft_kind kind, int pe)
+{
+    enum path_id path = job->paths.choices[kind][pe].path;
+    return path != PATH_NONE && !find_untested(job, path, pe);
+}
+
 weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
                                   char (*evidence)[PROVE_EVIDENCE_BYTES], bool *again)
 {
@@ -544,8 +557,11 @@ weft_status job_drop_failed_paths(struct weft_job *job, weft_kind kind,
         *again |= all[pe] != 0;
     free(all);
     for (int pe = 0; pe < job->npes && !status; pe++) {
-        job->paths.choices[kind][pe].proven = job->paths.choices[kind][pe].path != PATH_NONE;
+        job->paths.choices[kind][pe].proven = is_tested(job, kind, pe);
         job_show_proof(job, kind, pe);
+        if (job->paths.choices[kind][pe].path != PATH_NONE && !job->paths.choices[kind][pe].proven)
+            job_show_found(job, kind, pe,
+                           find_untested(job, job->paths.choices[kind][pe].path, pe));
     }
     if (!status && *again)
         status = replace_failed_paths(job, kind, evidence);
@@ -582,7 +598,10 @@ static void send_line(struct weft_job *job, weft_kind kind, int pe, uint64_t tes
         job->waits.limit_name = "of a path test";
     }
     uint64_t begun = clock_now_ns();
-    prove_send(line, ctx_atomic_peer(job->system_ctx, line.peer), test_number, evidence);
+    struct peer *atomics = find_untested(job, job->paths.atomics[kind], pe)
+                               ? line.peer
+                               : ctx_atomic_peer(job->system_ctx, line.peer);
+    prove_send(line, atomics, test_number, evidence);
     /* The limit also counts what it took to ask the other node how far it is. */
     *silent |= own && evidence[0] && clock_now_ns() - begun >= own / 2;
     job->waits.limit_ns = limit;
@@ -605,21 +624,20 @@ static weft_status prove_once(struct weft_job *job, weft_kind kind,
                               char (*evidence)[PROVE_EVIDENCE_BYTES], struct prove_line *lines,
                               bool *again)
 {
-    const struct path_choice *choices = job->paths.choices[kind];
     uint64_t test_number = ++job->choosing.tests[kind];
     bool silent = false;
     /* Each PE starts with the PE after itself. With the same order everywhere all PEs would wait
      * for one at a time, and connect to it at once over a network. */
     for (int i = 1; i <= job->npes; i++) {
         int pe = (job->pe + i) % job->npes;
-        if (choices[pe].path != PATH_NONE)
+        if (is_tested(job, kind, pe))
             send_line(job, kind, pe, test_number, evidence[pe], &silent);
     }
     weft_status status = job->boot->ops->barrier(job->boot);
     if (!status)
         status = boot_agree(job->boot, read_lines(job, kind, lines));
     for (int pe = 0; pe < job->npes && !status; pe++)
-        if (!evidence[pe][0] && choices[pe].path != PATH_NONE)
+        if (!evidence[pe][0] && is_tested(job, kind, pe))
             prove_receive(&lines[pe], pe, job->pe, test_number, evidence[pe]);
     return status ? status : job_drop_failed_paths(job, kind, evidence, again);
 }

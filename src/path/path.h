@@ -204,6 +204,10 @@ struct path_ops {
      * to begin. */
     weft_status (*begin)(struct path_common *common);
 
+    /* Why the path to that PE is not tested when the job begins; NULL: it is tested. The same at
+     * both ends. NULL entry: every PE is tested. */
+    const char *(*untested)(const struct path_common *common, int pe);
+
     /* Finds out whether this path can reach that kind of the peer's memory by a better method than
      * the tested one. *found says which method is used and why; "" if there is nothing to say.
      * Every PE calls it after the path tests of the kind, and again when that memory has grown. An

@@ -40,8 +40,7 @@ WEFT_KERNEL(first, (uint64_t *, slots), (struct stage *, stage), (uint64_t, valu
         weft_dev_nanosleep(1000);
     weft_thread_p64(slots + LATE, value, pe);
     struct weft_dev_gda_queue *q = weft_dev_gda_queue_of(pe, 0);
-    uint64_t number = (uint64_t)(q - weft_dev_state.gda->queues);
-    stage->marked = weft_dev_state.gda->used[number / 64] >> number % 64 & 1;
+    stage->marked = weft_dev_state.gda->used[q->used_bit / 64] >> q->used_bit % 64 & 1;
     weft_dev_store_u64(&stage->quieting, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     weft_thread_quiet();
     stage->early = !weft_dev_gda_reached(q, weft_dev_gda_head(q));

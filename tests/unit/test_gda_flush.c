@@ -62,6 +62,7 @@ static int setup(void **state)
                                   .local_keys = local_keys,
                                   .remote_keys = remote_keys};
     static char *maps[2][SEG_COUNT];
+    static atomic_uchar links[2] = {GDA_LINK_UP, GDA_LINK_UP};
     (void)state;
     bases[0] = (uintptr_t)window;
     world = (struct path_world){.pe = 0, .npes = 2, .gpu = &gpu, .map = maps};
@@ -71,6 +72,7 @@ static int setup(void **state)
                        .queues_per_pe = 1,
                        .depth = DEPTH,
                        .queues = queues,
+                       .links = links,
                        .gpu = &side,
                        .bases = segment_bases};
     struct weft_dev_gda_queue *q = &queues[gda_queue_index(&gda, 1, 1)];

@@ -488,6 +488,12 @@ static weft_status begin(void)
     return gda_gpu_memory((struct path_common *)(void *)&gda);
 }
 
+/* Device-code queue i, as device code finds it. */
+static struct weft_dev_gda_queue *queue_in(const struct weft_dev_gda *table, uint32_t i)
+{
+    return (struct weft_dev_gda_queue *)(uintptr_t)table->queues[i / EACH] + i % EACH;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -534,6 +540,7 @@ static int setup(void **state)
     gda = (struct gda){.world = &world,
                        .adapters = &adapters,
                        .count = ADAPTERS,
+                       .eager = true,
                        .queues_per_pe = EACH,
                        .depth = DEPTH,
                        .area = area,
@@ -550,11 +557,12 @@ static int setup(void **state)
                        .remote_keys = host_remote,
                        .data_keys = host_remote};
     memset(queues, 0, sizeof queues);
-    for (int i = 0; i < COUNT; i++) {
-        queues[i].ring.record = (uint32_t *)(void *)(area + i * GDA_PAGE + 4);
-        queues[i].ring.doorbell = &registers[i];
-        queues[i].done = 9; /* of the host's queue */
-        links[i].adapter = &adapters.one[i % EACH % ADAPTERS];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t at = gda_device_queue_index(&gda, i);
+        queues[at].ring.record = (uint32_t *)(void *)(area + i * GDA_PAGE + 4);
+        queues[at].ring.doorbell = &registers[i];
+        queues[at].done = 9; /* of the host's queue */
+        links[at].adapter = &adapters.one[i % EACH % ADAPTERS];
     }
     for (uint32_t i = 0; i < ADAPTERS * CHUNKS; i++)
         host_local[i] = 0x100 + i;
@@ -1040,9 +1048,10 @@ static void tables_of_device_code(void **state)
             assert_int_equal(bases[WEFT_DEV_AREAS], pe ? WINDOW : THEIRS);
             assert_int_equal(bases[WEFT_DEV_OTHER], host_bases[pe * SEG_COUNT + SEG_HEAP]);
         }
-        const struct weft_dev_gda_queue *first = table->queues;
+        const struct weft_dev_gda_queue *first = queue_in(table, 0);
         for (uint32_t i = 0; i < COUNT; i++) {
-            const struct weft_dev_gda_queue *q = &table->queues[i];
+            const struct weft_dev_gda_queue *q = queue_in(table, i);
+            assert_ptr_equal(q, first + i);
             uint32_t pe = i / EACH, a = i % EACH % ADAPTERS;
             assert_int_equal(q->turns, WEFT_DEV_GDA_UNUSED);
             assert_int_equal(q->done, 0);
@@ -1079,21 +1088,22 @@ static void tables_of_device_code(void **state)
         assert_int_equal(allocated, tables);
         /* Counters that device code has advanced. */
         for (uint32_t i = 0; i < COUNT; i++) {
-            struct weft_dev_gda_queue *q = &table->queues[i];
+            struct weft_dev_gda_queue *q = queue_in(table, i);
             q->turns = 100 + i, q->done = 200 + i, q->open = 300 + i, q->flushed = 400 + i;
         }
         assert_int_equal(gda_read_cuda_counts(&gda), WEFT_OK);
         for (uint32_t i = 0; i < COUNT; i++) {
-            assert_int_equal(queues[i].turns, 100 + i);
-            assert_int_equal(queues[i].done, 200 + i);
-            assert_int_equal(queues[i].open, 300 + i);
-            assert_int_equal(queues[i].flushed, 400 + i);
+            const struct weft_dev_gda_queue *q = &queues[gda_device_queue_index(&gda, i)];
+            assert_int_equal(q->turns, 100 + i);
+            assert_int_equal(q->done, 200 + i);
+            assert_int_equal(q->open, 300 + i);
+            assert_int_equal(q->flushed, 400 + i);
         }
         calls = 0;
         fails_at = 1;
-        queues[COUNT - 1].done = 17;
+        queues[gda_device_queue_index(&gda, COUNT - 1)].done = 17;
         assert_int_equal(gda_read_cuda_counts(&gda), WEFT_ERR_TIMEOUT);
-        assert_int_equal(queues[COUNT - 1].done, 17);
+        assert_int_equal(queues[gda_device_queue_index(&gda, COUNT - 1)].done, 17);
         end();
     }
 }
@@ -1112,7 +1122,7 @@ static void tables_that_fail(void **state)
         if (calls < call)
             assert_int_equal(status, WEFT_OK);
         else
-            assert_int_equal(status, call <= 9 ? WEFT_ERR_NO_MEMORY : WEFT_ERR_TIMEOUT);
+            assert_int_equal(status, call <= 10 ? WEFT_ERR_NO_MEMORY : WEFT_ERR_TIMEOUT);
         bool ended = calls < call;
         fails_at = 0;
         end();
@@ -1171,7 +1181,7 @@ static void doorbells(void **state)
             assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
             const struct weft_dev_gda *table = (const void *)dev.gda;
             for (int k = 0; k < COUNT; k++)
-                assert_int_equal((uintptr_t)table->queues[k].ring.doorbell,
+                assert_int_equal((uintptr_t)queue_in(table, (uint32_t)k)->ring.doorbell,
                                  k < COUNT - rung_count ? 0x5000 + (uintptr_t)k
                                                         : (uintptr_t)area + k * GDA_PAGE + 256);
             end();

@@ -720,9 +720,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
         WEFT_NO_UNROLL
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
+            struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
             r->pe = (int)(number / gda->each);
-            if (weft_dev_gda_is_open(gda->queues + number))
-                weft_dev_gda_flush(gda->queues + number, r, &end);
+            if (weft_dev_gda_is_open(q))
+                weft_dev_gda_flush(q, r, &end);
         }
     }
 }
@@ -742,7 +743,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
         WEFT_NO_UNROLL
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
-            struct weft_dev_gda_queue *q = gda->queues + number;
+            struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
             uint64_t given = weft_dev_load_u64(&q->flushing, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             uint64_t head = weft_dev_gda_head(q);
             waits.pe = (int)(number / gda->each);

@@ -38,15 +38,15 @@ enum {
  * takes results that are not used. */
 struct weft_dev_gda_queue {
     struct weft_dev_gda_ring ring;
-    const uint64_t *completion; /* last 8 bytes of the completion entry; the NIC writes it */
-    uint64_t *marks;            /* [depth / 64] one bit per block: it is stored and waits to be
-                                   published */
-    uint32_t *busy;             /* [depth] 1: the result has not been read yet */
-    char *results;              /* [depth + 1][WEFT_DEV_GDA_RESULT] registered result slots */
-    uint32_t results_key;       /* in the byte order of requests */
-    uint32_t number;            /* queue pair number */
-    uint32_t name;              /* index of the queue among those to its peer, for messages */
-    uint32_t reserved;
+    const uint64_t *completion;  /* last 8 bytes of the completion entry; the NIC writes it */
+    uint64_t *marks;             /* [depth / 64] one bit per block: it is stored and waits to be
+                                    published */
+    uint32_t *busy;              /* [depth] 1: the result has not been read yet */
+    char *results;               /* [depth + 1][WEFT_DEV_GDA_RESULT] registered result slots */
+    uint32_t results_key;        /* in the byte order of requests */
+    uint32_t number;             /* queue pair number */
+    uint32_t name;               /* index of the queue among those to its peer, for messages */
+    uint32_t used_bit;           /* its bit in weft_dev_gda.used */
     const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to */
     const uint32_t *local_keys;  /* keys of own chunks, at the NIC where the queue begins; both in
                                     the byte order of requests */

@@ -11,6 +11,44 @@
 
 /* ---------------------------------------------------------------------------- queues, addresses */
 
+/* The address of the queues to PE pe; 0: they are not connected yet. On a GPU a plain load: its
+ * cache may hold an old 0, and weft_dev_gda_connect() looks again. Acquire: what the queues hold.
+ */
+WEFT_DEVICE uint64_t weft_dev_gda_queues_to(const struct weft_dev_gda *gda, int pe)
+{
+#if WEFT_TARGET_GPU
+    return gda->queues[pe];
+#else
+    return weft_dev_load_u64(&gda->queues[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+#endif
+}
+
+/* The first request to a PE: asks the host to connect the queues to it, and waits. After an error,
+ * which a record shows, the result is a queue that has failed. */
+WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe, uint32_t queue)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    struct weft_dev_patience patience;
+    uint64_t first, *word = &gda->wanted[pe / 64], bit = (uint64_t)1 << pe % 64;
+    uint32_t polls = 0;
+    if (!(weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & bit))
+        weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+    weft_dev_store_u32(gda->alarm, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+    WEFT_NO_UNROLL
+    while (!(first = weft_dev_load_u64(&gda->queues[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)))
+        if (weft_dev_job_failed(0) ||
+            weft_dev_patience_step(
+                &patience,
+                weft_dev_awaited_of(WEFT_DEV_OP_CONNECT, pe, -1, &gda->queues[pe], WEFT_NE, 0),
+                &polls, 0)) {
+            weft_dev_patience_end(&patience, polls);
+            weft_dev_fail(WEFT_ERR_TIMEOUT);
+            return gda->failed;
+        }
+    weft_dev_patience_end(&patience, polls);
+    return (struct weft_dev_gda_queue *)(uintptr_t)first + queue;
+}
+
 /* The queue to PE pe number `which` modulo `each`, the number of queues to a PE: equal numbers give
  * the same queue, and consecutive numbers use all queues. Two multiplications compute which % each,
  * exactly while `which` is less than 2^26. */
@@ -18,7 +56,19 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t wh
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     uint32_t queue = (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
-    return gda->queues + (uint32_t)pe * gda->each + queue;
+    uint64_t first = weft_dev_gda_queues_to(gda, pe);
+    if (!WEFT_DEV_LIKELY(first))
+        return weft_dev_gda_connect(pe, queue);
+    return (struct weft_dev_gda_queue *)(uintptr_t)first + queue;
+}
+
+/* The queue with that bit in weft_dev_gda.used; it is connected. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_used_queue(const struct weft_dev_gda *gda,
+                                                               uint32_t bit)
+{
+    uint32_t pe = bit / gda->each;
+    uint64_t first = weft_dev_gda_queues_to(gda, (int)pe);
+    return (struct weft_dev_gda_queue *)(uintptr_t)first + (bit - pe * gda->each);
 }
 
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
@@ -248,8 +298,7 @@ struct weft_dev_gda_span {
 WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue *q)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint64_t number = (uint64_t)(q - gda->queues), bit = (uint64_t)1 << number % 64;
-    uint64_t *word = &gda->used[number / 64];
+    uint64_t bit = (uint64_t)1 << q->used_bit % 64, *word = &gda->used[q->used_bit / 64];
     if (!(weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) & bit))
         weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
 }

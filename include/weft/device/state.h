@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 14 };
+enum { WEFT_DEV_VERSION = 15 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -163,7 +163,9 @@ enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LI
  * has a key at every NIC, in tables of the queue. Chunks of all segments are numbered together. A
  * segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
-    struct weft_dev_gda_queue *queues; /* [n_pes][each] */
+    const uint64_t *queues; /* [n_pes] address of the `each` queues to a PE; 0: not connected yet */
+    struct weft_dev_gda_queue *failed; /* stands for queues that cannot be connected */
+    uint64_t *wanted; /* one bit per PE: the host is to connect the queues to it */
     uint32_t each;
     uint32_t fraction; /* factor for a division, see weft_dev_gda_fraction() */
     uint32_t adapters; /* number of NICs; queue k of a PE leads from NIC k % adapters here to the
@@ -173,9 +175,9 @@ struct weft_dev_gda {
     uint64_t skip[WEFT_DEV_PARTS];
     uint64_t own[WEFT_DEV_PARTS]; /* address of a segment's first chunk, as registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] the same at every PE */
-    uint64_t *used;               /* one bit per queue that has ever been used */
-    uint32_t *alarm;              /* set to 1 when a queue has failed, so that the host executes
-                                     its requests; NULL: the job fails */
+    uint64_t *used;               /* one bit per queue that has ever been used, [n_pes][each] */
+    uint32_t *alarm;              /* set to 1 when a queue is wanted, or has failed and the host is
+                                     to execute its requests; NULL: the job then fails */
     /* Distance in the key table from a strict-order key to the relaxed-order key; 0: there is
      * none. */
     uint32_t data_keys;
@@ -310,7 +312,8 @@ WEFT_DEV_BOTH size_t weft_dev_staging_offset(int n_pes, int n_teams, int team)
     X(SCATTER, "scatter")                                                                          \
     X(COLLECT, "collect")                                                                          \
     X(ALLTOALLV, "alltoallv")                                                                      \
-    X(GRID, "grid")
+    X(GRID, "grid")                                                                                \
+    X(CONNECT, "connect")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,

@@ -58,37 +58,32 @@ uint32_t *gda_alarm_word(const struct gda *gda)
     return (uint32_t *)(void *)(gda->area + gda_layout_of(gda, 0).page + ALARM_WORD);
 }
 
-static weft_status register_host_area(struct gda *gda, uint32_t a)
+static weft_status register_slab(const struct gda_adapter *adapter, struct gda_slab *slab,
+                                 uint32_t a, char *at, size_t bytes)
 {
-    const struct gda_adapter *adapter = &gda->adapters->one[a];
-    size_t bytes = gda->area_bytes;
-    gda->area_umems[a] =
-        adapter->lib->dv.umem_reg(adapter->context, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
-    if (!gda->area_umems[a])
+    slab->umems[a] = adapter->lib->dv.umem_reg(adapter->context, at, bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (!slab->umems[a])
         return base_fail(WEFT_ERR_SYSTEM, "path gda: %s: mlx5dv_devx_umem_reg of %zu bytes: %s",
                          adapter->name, bytes, strerror(errno));
-    gda->area_regions[a] =
-        adapter->lib->verbs.reg_mr(adapter->pd, gda->area, bytes, IBV_ACCESS_LOCAL_WRITE);
-    return gda->area_regions[a]
+    slab->regions[a] = adapter->lib->verbs.reg_mr(adapter->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE);
+    return slab->regions[a]
                ? WEFT_OK
                : base_fail(WEFT_ERR_SYSTEM, "path gda: %s: ibv_reg_mr of %zu bytes: %s",
                            adapter->name, bytes, strerror(errno));
 }
 
-static weft_status create_area(struct gda *gda)
+/* Memory that is zero, and takes pages only where it is written. */
+static void *map_zeros(size_t bytes)
 {
-    gda->queue_bytes = gda_layout_of(gda, 0).bytes;
-    gda->area_bytes = gda_queue_count(gda) * gda->queue_bytes;
-    void *area =
-        mmap(NULL, gda->area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (area == MAP_FAILED)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory of %zu bytes for %u queues",
-                         gda->area_bytes, gda_queue_count(gda));
-    gda->area = area;
-    weft_status status = WEFT_OK;
-    for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = register_host_area(gda, a);
-    return status;
+    void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return area == MAP_FAILED ? NULL : area;
+}
+
+static void unmap_zeros(void *area, size_t bytes)
+{
+    if (area)
+        munmap(area, bytes);
 }
 
 /* ----------------------------------------------------------------------------------- the queues */
@@ -124,49 +119,110 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
     return status;
 }
 
-/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_index(). */
-static weft_status create_host_queue(struct gda *gda, int pe, uint32_t name)
+/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_index(). The slab
+ * begins with the queues to PE `first`. */
+static weft_status create_host_queue(struct gda *gda, const struct gda_slab *slab, int first,
+                                     int pe, uint32_t name)
 {
     uint32_t number = gda_queue_index(gda, pe, name), a = gda_adapter_of(gda, name);
     struct gda_qp *qp = &gda->qps[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
-    struct gda_layout at = gda_layout_of(gda, number);
-    q->results_key = htobe32(gda->area_regions[a]->lkey);
+    uint32_t start = gda_queue_index(gda, first, 0);
+    struct gda_layout at = gda_layout_of(gda, number - start);
+    char *area = gda->area + start * gda->queue_bytes;
+    q->results_key = htobe32(slab->regions[a]->lkey);
     q->remote_keys = gda->remote_keys + gda_key_index(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->fillers = gda->fillers + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
     q->busy = gda->busy + (size_t)number * gda->depth;
     q->name = name;
+    q->used_bit = (uint32_t)pe * gda->queues_per_pe + name; /* of device-code queues */
     q->turns = WEFT_DEV_GDA_UNUSED;
     qp->adapter = &gda->adapters->one[a];
-    qp->umem = gda->area_umems[a]->umem_id;
-    memset(gda->area + at.completions, 0xff, ring_bytes(gda->depth));
-    return gda_create_queue(gda, qp, q, &at, gda->area);
+    qp->umem = slab->umems[a]->umem_id;
+    memset(area + at.completions, 0xff, ring_bytes(gda->depth));
+    return gda_create_queue(gda, qp, q, &at, area);
 }
 
-weft_status gda_create_queues(struct gda *gda)
+/* The queues, and the one that has failed. */
+static size_t queue_table_bytes(const struct gda *gda)
 {
-    size_t count = gda_queue_count(gda);
-    weft_status status = create_area(gda);
-    if (status)
-        return status;
+    return ((size_t)gda_queue_count(gda) + 1) * sizeof *gda->queues;
+}
+
+/* Device code waits for it as for a queue that a thread has abandoned. */
+static void describe_failed_queue(struct gda *gda)
+{
+    static const uint64_t entry[2] = {0, (uint64_t)WEFT_DEV_GDA_CQE_NONE << 60};
+    gda->failed = &gda->queues[gda_queue_count(gda)];
+    gda->failed->completion = &entry[1];
+    gda->failed->remote_keys = gda->remote_keys;
+    gda->failed->local_keys = gda->local_keys;
+    gda->failed->used_bit = (uint32_t)gda->world->pe * gda->queues_per_pe;
+    gda->failed->turns = WEFT_DEV_GDA_UNUSED;
+    gda->failed->done = WEFT_DEV_GDA_FAILED;
+}
+
+static size_t busy_bytes(const struct gda *gda)
+{
+    return (size_t)gda_queue_count(gda) * gda->depth * sizeof *gda->busy;
+}
+
+static size_t mark_bytes(const struct gda *gda)
+{
+    return (size_t)gda_queue_count(gda) * gda->depth / WEFT_DEV_GDA_MARKS * sizeof *gda->marks;
+}
+
+weft_status gda_create_queue_tables(struct gda *gda)
+{
+    size_t count = gda_queue_count(gda), npes = (size_t)gda->world->npes;
+    gda->queue_bytes = gda_layout_of(gda, 0).bytes;
+    gda->area_bytes = count * gda->queue_bytes;
+    gda->area = map_zeros(gda->area_bytes);
+    gda->queues = map_zeros(queue_table_bytes(gda));
+    gda->marks = map_zeros(mark_bytes(gda));
+    gda->fillers = map_zeros(mark_bytes(gda));
+    gda->busy = map_zeros(busy_bytes(gda));
     gda->qps = calloc(count, sizeof *gda->qps);
-    gda->addresses = calloc((size_t)gda->world->npes * gda->count, sizeof *gda->addresses);
-    gda->seeds = calloc((size_t)gda->world->npes, sizeof *gda->seeds);
-    gda->marks = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->marks);
-    gda->fillers = calloc(count * gda->depth / WEFT_DEV_GDA_MARKS, sizeof *gda->fillers);
-    gda->busy = calloc(count * gda->depth, sizeof *gda->busy);
-    gda->used = calloc(count / 64 + 1, sizeof *gda->used);
-    gda->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *gda->queues);
-    if (!gda->qps || !gda->addresses || !gda->seeds || !gda->marks || !gda->fillers || !gda->busy ||
-        !gda->used || !gda->queues)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu queues", count);
-    memset(gda->queues, 0, count * sizeof *gda->queues);
-    for (int pe = 0; pe < gda->world->npes && !status; pe++)
-        for (uint32_t k = 0; k < gda->queues_per_pe + gda->count && !status; k++)
-            status = create_host_queue(gda, pe, k);
+    gda->addresses = calloc(npes * gda->count, sizeof *gda->addresses);
+    gda->seeds = calloc(npes, sizeof *gda->seeds);
+    gda->used = calloc(npes * gda->queues_per_pe / 64 + 1, sizeof *gda->used);
+    gda->links = calloc(npes, sizeof *gda->links);
+    gda->device_queues = calloc(npes, sizeof *gda->device_queues);
+    gda->wanted = calloc(npes / 64 + 1, sizeof *gda->wanted);
+    if (gda->queues)
+        describe_failed_queue(gda);
+    return gda->area && gda->queues && gda->marks && gda->fillers && gda->busy && gda->qps &&
+                   gda->addresses && gda->seeds && gda->used && gda->links && gda->device_queues &&
+                   gda->wanted
+               ? WEFT_OK
+               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory for %zu queues", count);
+}
+
+weft_status gda_create_links(struct gda *gda, int first, int count)
+{
+    struct gda_slab *slab = calloc(1, sizeof *slab);
+    char *at = gda->area + gda_queue_index(gda, first, 0) * gda->queue_bytes;
+    size_t bytes = (size_t)count * gda_queues_to_pe(gda) * gda->queue_bytes;
+    if (!slab)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    slab->next = gda->slabs;
+    gda->slabs = slab;
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_slab(&gda->adapters->one[a], slab, a, at, bytes);
+    for (int pe = first; pe < first + count && !status; pe++)
+        for (uint32_t k = 0; k < gda_queues_to_pe(gda) && !status; k++)
+            status = create_host_queue(gda, slab, first, pe, k);
     return status;
+}
+
+void gda_publish_link(struct gda *gda, int pe)
+{
+    __atomic_store_n(&gda->device_queues[pe], (uintptr_t)&gda->queues[gda_queue_index(gda, pe, 0)],
+                     __ATOMIC_RELEASE);
+    atomic_store_explicit(&gda->links[pe], GDA_LINK_UP, memory_order_release);
 }
 
 void gda_destroy_qp(struct gda_qp *qp)
@@ -187,22 +243,28 @@ void gda_destroy_queues(struct gda *gda)
     const struct mlx5 *lib = &gda->adapters->lib;
     for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++)
         gda_destroy_qp(&gda->qps[i]);
-    for (uint32_t a = 0; a < gda->count; a++) {
-        if (gda->area_regions[a])
-            lib->verbs.dereg_mr(gda->area_regions[a]);
-        if (gda->area_umems[a])
-            lib->dv.umem_dereg(gda->area_umems[a]);
+    for (struct gda_slab *slab = gda->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        for (uint32_t a = 0; a < gda->count; a++) {
+            if (slab->regions[a])
+                lib->verbs.dereg_mr(slab->regions[a]);
+            if (slab->umems[a])
+                lib->dv.umem_dereg(slab->umems[a]);
+        }
+        free(slab);
     }
-    if (gda->area)
-        munmap(gda->area, gda->area_bytes);
+    unmap_zeros(gda->area, gda->area_bytes);
+    unmap_zeros(gda->queues, queue_table_bytes(gda));
+    unmap_zeros(gda->marks, mark_bytes(gda));
+    unmap_zeros(gda->fillers, mark_bytes(gda));
+    unmap_zeros(gda->busy, busy_bytes(gda));
     free(gda->qps);
-    free(gda->marks);
-    free(gda->fillers);
-    free(gda->busy);
     free(gda->used);
-    free(gda->queues);
     free(gda->addresses);
     free(gda->seeds);
+    free(gda->links);
+    free(gda->device_queues);
+    free(gda->wanted);
 }
 
 /* --------------------------------------------------------------------------------- the exchange */
@@ -214,7 +276,7 @@ static struct gda_shape shape_of(const struct gda *gda)
                               .chunks = gda->chunks,
                               .chunk_bits = gda->chunk_bits,
                               .relaxed = gda->relaxed,
-                              .npes = (uint32_t)gda->world->npes};
+                              .npes = gda->eager ? (uint32_t)gda->world->npes : 0};
     for (int s = 0; s < SEG_COUNT; s++)
         shape.sizes[s] = gda->world->sizes[s];
     return shape;
@@ -281,9 +343,8 @@ static weft_status fill_record(struct gda *gda, struct gda_record *record)
         record->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
     for (size_t i = 0; i < keys; i++)
         *words++ = htobe32(gda->regions[i]->rkey);
-    for (int pe = 0; pe < gda->world->npes; pe++)
-        for (uint32_t k = 0; k < gda->queues_per_pe + gda->count; k++)
-            *words++ = gda->queues[gda_queue_index(gda, pe, k)].number;
+    for (uint32_t i = 0; i < shape.npes * gda_queues_to_pe(gda); i++)
+        *words++ = gda->queues[i].number;
     for (uint32_t a = 0; a < gda->count && !status; a++)
         status = fill_address(&gda->adapters->one[a], &record->addresses[a]);
     return status;
@@ -346,12 +407,15 @@ static weft_status check_address(const struct gda *gda, const struct gda_address
                      own_ipv4 ? "IPv6" : "IPv4", its_text);
 }
 
-static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int pe)
+static const struct gda_record *record_at(const char *all, size_t bytes, int pe)
 {
-    const struct gda_shape shape = shape_of(gda);
+    return (const struct gda_record *)(const void *)(all + (size_t)pe * bytes);
+}
+
+/* Keeps the keys and addresses of a PE. */
+static weft_status keep_record(struct gda *gda, const struct gda_record *its, int pe)
+{
     const uint32_t *keys = gda_record_words(its);
-    const uint32_t *numbers =
-        keys + gda_record_keys(&shape) + (size_t)gda->world->pe * (gda->queues_per_pe + gda->count);
     const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
     weft_status status = WEFT_OK;
     memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
@@ -364,22 +428,92 @@ static weft_status connect_pe(struct gda *gda, const struct gda_record *its, int
         if (!status)
             status = check_address(gda, &its->addresses[a], a, pe);
     }
-    for (uint32_t k = 0; k < gda->queues_per_pe + gda->count && !status; k++) {
+    return status;
+}
+
+weft_status gda_connect_link(struct gda *gda, int pe, const uint32_t *numbers)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t k = 0; k < gda_queues_to_pe(gda) && !status; k++) {
         uint32_t number = gda_queue_index(gda, pe, k);
         uint32_t mine = gda->queues[number].number;
         struct gda_connection connection = gda_connection_of(gda, mine, pe, numbers[k]);
-        status =
-            gda_connect_qp(&gda->qps[number], &connection, &its->addresses[gda_adapter_of(gda, k)]);
+        status = gda_connect_qp(&gda->qps[number], &connection,
+                                &gda->addresses[(size_t)pe * gda->count + gda_adapter_of(gda, k)]);
     }
     return status;
+}
+
+/* The queues from this PE to itself. */
+static weft_status connect_self(struct gda *gda)
+{
+    uint32_t numbers[GDA_QUEUES_TO_PE_MOST];
+    int me = gda->world->pe;
+    weft_status status = gda_create_links(gda, me, 1);
+    for (uint32_t k = 0; k < gda_queues_to_pe(gda); k++)
+        numbers[k] = gda->queues[gda_queue_index(gda, me, k)].number;
+    if (!status)
+        status = gda_connect_link(gda, me, numbers);
+    if (!status)
+        gda_publish_link(gda, me);
+    return status;
+}
+
+/* `all` has the records of all PEs, with the numbers of their queues. */
+static weft_status connect_eagerly(struct gda *gda, const char *all, size_t bytes)
+{
+    const struct gda_shape shape = shape_of(gda);
+    size_t at = gda_record_keys(&shape) + (size_t)gda->world->pe * gda_queues_to_pe(gda);
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < gda->world->npes && !status; pe++) {
+        status = gda_connect_link(gda, pe, gda_record_words(record_at(all, bytes, pe)) + at);
+        if (!status)
+            gda_publish_link(gda, pe);
+    }
+    return status;
+}
+
+weft_status gda_connect_all(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    const size_t each = gda_queues_to_pe(gda), count = gda_queue_count(gda);
+    uint32_t *mine = calloc(count, sizeof *mine);
+    uint32_t *all = calloc((size_t)world->npes * count, sizeof *all);
+    weft_status status = mine && all ? WEFT_OK
+                                     : base_fail(WEFT_ERR_NO_MEMORY,
+                                                 "no private memory for %zu "
+                                                 "queue numbers",
+                                                 count * (size_t)world->npes);
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        if (gda_link_of(gda, pe) == GDA_LINK_NONE)
+            status = gda_create_links(gda, pe, 1);
+    for (size_t i = 0; i < count && !status; i++)
+        mine[i] = gda->queues[i].number;
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, mine, all, count * sizeof *mine);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        const uint32_t *its = all + (size_t)pe * count + (size_t)world->pe * each;
+        if (gda_link_of(gda, pe) != GDA_LINK_NONE)
+            continue;
+        if (gda_numbers_fault(its, each))
+            status = gda_fail_record(pe, gda_numbers_fault(its, each));
+        if (!status)
+            status = gda_connect_link(gda, pe, its);
+        if (!status)
+            gda_publish_link(gda, pe);
+    }
+    free(mine);
+    free(all);
+    return boot_agree(world->boot, status);
 }
 
 /* Compares the sizes of all PEs. They depend on configuration, which may differ between PEs. */
 static weft_status compare_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    uint32_t mine[4] = {gda->queues_per_pe, gda->chunks, gda->chunk_bits, gda->relaxed};
-    uint32_t(*all)[4] = calloc((size_t)world->npes, sizeof *all);
+    uint32_t mine[5] = {gda->queues_per_pe, gda->chunks, gda->chunk_bits, gda->relaxed, gda->eager};
+    uint32_t(*all)[5] = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
@@ -388,17 +522,13 @@ static weft_status compare_sizes(const struct gda *gda)
         if (memcmp(all[pe], mine, sizeof mine) != 0)
             status = base_fail(
                 WEFT_ERR_MISMATCH,
-                "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK or the sizes of segments "
-                "differ between PE %d (%u queues, %u chunks of 2^%u bytes) and PE "
-                "%d (%u, %u, 2^%u)",
-                world->pe, mine[0], mine[1], mine[2], pe, all[pe][0], all[pe][1], all[pe][2]);
+                "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK, WEFT_TEST_GDA_EAGER or the sizes "
+                "of segments differ between PE %d (%u queues, %u chunks of 2^%u bytes%s) and PE "
+                "%d (%u, %u, 2^%u%s)",
+                world->pe, mine[0], mine[1], mine[2], mine[4] ? "" : ", connected at first use", pe,
+                all[pe][0], all[pe][1], all[pe][2], all[pe][4] ? "" : ", at first use");
     free(all);
     return boot_agree(world->boot, status);
-}
-
-static const struct gda_record *record_at(const char *all, size_t bytes, int pe)
-{
-    return (const struct gda_record *)(const void *)(all + (size_t)pe * bytes);
 }
 
 /* Checks the exchange records of all PEs before any is used. */
@@ -432,7 +562,9 @@ weft_status gda_connect(struct gda *gda)
     if (!status)
         status = check_records(gda, all, bytes);
     for (int pe = 0; pe < world->npes && !status; pe++)
-        status = connect_pe(gda, record_at(all, bytes, pe), pe);
+        status = keep_record(gda, record_at(all, bytes, pe), pe);
+    if (!status)
+        status = gda->eager ? connect_eagerly(gda, all, bytes) : connect_self(gda);
     free(mine);
     free(all);
     /* No PE sends before all PEs can receive. */

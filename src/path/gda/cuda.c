@@ -25,7 +25,7 @@ struct gda_cuda {
     struct gda_doorbell_thread *doorbell_thread;
     CUdeviceptr queues, marks, fillers, busy,
         used; /* In GPU memory; 0 before device code asks for them. */
-    CUdeviceptr table, bases, remote_keys, local_keys;
+    CUdeviceptr table, addresses, bases, remote_keys, local_keys;
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
     struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
 };
@@ -39,7 +39,8 @@ static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *
  * memory. */
 static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t i)
 {
-    return gda->gpu_queues ? &gda->gpu_queues->queues[i] : &gda->queues[i];
+    return gda->gpu_queues ? &gda->gpu_queues->queues[i]
+                           : &gda->queues[gda_device_queue_index(gda, i)];
 }
 
 /* ------------------------------------------------------------------------------------ doorbells */
@@ -56,7 +57,7 @@ static uint64_t *doorbell_word_of(const struct weft_dev_gda_queue *q)
 static weft_status assign_doorbell_thread(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
-    struct weft_dev_gda_queue *q = &gda->queues[i];
+    struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
     weft_status status =
         cuda->doorbell_thread ? WEFT_OK : gda_doorbell_start(&cuda->doorbell_thread, cuda->count);
     if (status)
@@ -85,7 +86,7 @@ static weft_status map_doorbell(struct gda *gda, uint32_t i)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
-                         gda->qps[i].adapter->name, cuda->why_thread);
+                         gda->qps[gda_device_queue_index(gda, i)].adapter->name, cuda->why_thread);
     return assign_doorbell_thread(gda, i);
 }
 
@@ -125,7 +126,7 @@ static weft_status check_host_addresses(const struct gda *gda)
 static weft_status open_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    cuda->count = (uint32_t)gda->world->npes * gda->queues_per_pe;
+    cuda->count = gda_device_queue_count(gda);
     cuda->doorbells = calloc(cuda->count, sizeof *cuda->doorbells);
     cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->copies);
     weft_status status = cuda->doorbells && cuda->copies
@@ -162,9 +163,9 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->table, cuda->bases,       cuda->queues,
-                               cuda->marks, cuda->fillers,     cuda->busy,
-                               cuda->used,  cuda->remote_keys, cuda->local_keys};
+    const CUdeviceptr all[] = {cuda->table,       cuda->bases,     cuda->queues, cuda->addresses,
+                               cuda->marks,       cuda->fillers,   cuda->busy,   cuda->used,
+                               cuda->remote_keys, cuda->local_keys};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
 }
@@ -226,7 +227,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
 {
     const struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda table = {
-        .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
+        .queues = (const uint64_t *)(uintptr_t)cuda->addresses,
         .each = gda->queues_per_pe,
         .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
         .adapters = gda->count,
@@ -247,6 +248,21 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
     fill_gpu_part(gda, dev, WEFT_DEV_HEAP, &table);
     fill_gpu_part(gda, dev, WEFT_DEV_AREAS, &table);
     return write_gpu(gda, cuda->table, &table, sizeof table);
+}
+
+/* Writes where the queues to each PE are. All are connected: see open_gpu(). */
+static weft_status write_addresses(const struct gda *gda)
+{
+    size_t npes = (size_t)gda->world->npes;
+    uint64_t *addresses = calloc(npes, sizeof *addresses);
+    if (!addresses)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu PEs", npes);
+    for (size_t pe = 0; pe < npes; pe++)
+        addresses[pe] =
+            gda->cuda->queues + pe * gda->queues_per_pe * sizeof(struct weft_dev_gda_queue);
+    weft_status status = write_gpu(gda, gda->cuda->addresses, addresses, npes * sizeof *addresses);
+    free(addresses);
+    return status;
 }
 
 static weft_status write_bases(const struct gda *gda)
@@ -306,6 +322,7 @@ static weft_status alloc_tables(struct gda *gda)
         size_t bytes;
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
+        {&cuda->addresses, npes * sizeof(uint64_t)},
         {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->fillers, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->busy, blocks * sizeof(uint32_t)},
@@ -320,6 +337,8 @@ static weft_status alloc_tables(struct gda *gda)
         status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
     if (!status)
         status = write_queues(gda);
+    if (!status)
+        status = write_addresses(gda);
     return status ? status : write_bases(gda);
 }
 
@@ -343,10 +362,11 @@ weft_status gda_read_cuda_counts(struct gda *gda)
                                   (const void *)(uintptr_t)cuda->queues,
                                   cuda->count * sizeof *cuda->copies, GPU_DONE);
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
-        gda->queues[i].turns = cuda->copies[i].turns;
-        gda->queues[i].done = cuda->copies[i].done;
-        gda->queues[i].open = cuda->copies[i].open;
-        gda->queues[i].flushed = cuda->copies[i].flushed;
+        struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
+        q->turns = cuda->copies[i].turns;
+        q->done = cuda->copies[i].done;
+        q->open = cuda->copies[i].open;
+        q->flushed = cuda->copies[i].flushed;
     }
     return status;
 }

@@ -47,7 +47,9 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
     if (!gda->simt)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
     gda->simt->table =
-        (struct weft_dev_gda){.queues = gda->queues,
+        (struct weft_dev_gda){.queues = gda->device_queues,
+                              .failed = gda->failed,
+                              .wanted = gda->wanted,
                               .each = gda->queues_per_pe,
                               .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
                               .adapters = gda->count,
@@ -77,7 +79,7 @@ void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, ch
     snprintf(text, bytes, "%s", "");
     if (there)
         snprintf(text, bytes, "%s, port %d",
-                 gda->qps[gda_queue_index(gda, pe, (uint32_t)queue)].adapter->name, GDA_PORT);
+                 gda->adapters->one[gda_adapter_of(gda, (uint32_t)queue)].name, GDA_PORT);
 }
 
 void gda_free_simt(struct gda_simt *simt)
@@ -100,10 +102,11 @@ weft_status gda_drain_device(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
     weft_status status = gda_read_cuda_counts(gda);
-    uint32_t count = (uint32_t)gda->world->npes * gda->queues_per_pe;
-    for (uint32_t i = 0; i < count && !status; i++) {
-        struct weft_dev_gda_queue *q = &gda->queues[i];
+    for (uint32_t i = 0; i < gda_device_queue_count(gda) && !status; i++) {
+        struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
         int pe = (int)(i / gda->queues_per_pe);
+        if (gda_link_of(gda, pe) != GDA_LINK_UP)
+            continue;
         uint32_t adapter = gda_adapter_of(gda, i % gda->queues_per_pe);
         uint64_t head = weft_dev_gda_head(q), end = 0;
         bool open = weft_dev_gda_is_open(q);

@@ -35,8 +35,9 @@ enum {
     SPIN_PASSES = 2000,       /* passes without anything to do, before the thread sleeps */
     SLEEP_LEAST_NS = 20000,   /* it then sleeps this long, */
     SLEEP_MOST_NS = 1000000,  /* and longer each time, up to this; */
-    SLEEP_IDLE_NS = 10000000, /* or this, while no queue has failed */
-    GPU_CHECKS = 16,          /* queues in GPU memory that are checked at a time */
+    SLEEP_IDLE_NS = 10000000, /* or this, while no queue has failed and no link is new */
+    NS_PER_S = 1000000000,
+    GPU_CHECKS = 16, /* queues in GPU memory that are checked at a time */
 };
 #define CHECK_EVERY  (50 * MS)
 #define DOWN_AFTER   (150 * MS) /* A port that is down for a shorter time loses nothing. */
@@ -47,50 +48,40 @@ static _Thread_local bool in_failover;
 
 /* -------------------------------------------------------------------------------- queue numbers */
 
-static uint32_t device_count(const struct gda *gda)
-{
-    return (uint32_t)gda->world->npes * gda->queues_per_pe;
-}
-
 uint32_t gda_all_queues(const struct gda *gda)
 {
-    return gda_queue_count(gda) + (gda->gpu_queues ? device_count(gda) : 0);
+    return gda_queue_count(gda) + (gda->gpu_queues ? gda_device_queue_count(gda) : 0);
 }
 
 static int pe_of(const struct gda *gda, uint32_t number)
 {
-    uint32_t devices = device_count(gda), all = gda_queue_count(gda);
-    if (number < devices)
-        return (int)(number / gda->queues_per_pe);
-    return number < all ? (int)((number - devices) / gda->count)
+    uint32_t all = gda_queue_count(gda);
+    return number < all ? (int)(number / gda_queues_to_pe(gda))
                         : (int)((number - all) / gda->queues_per_pe);
 }
 
 uint32_t gda_queue_name(const struct gda *gda, uint32_t number)
 {
-    uint32_t devices = device_count(gda), all = gda_queue_count(gda), each = gda->queues_per_pe;
-    if (number < devices)
-        return number % each;
-    return number < all ? each + (number - devices) % gda->count
-                        : each + gda->count + (number - all) % each;
+    uint32_t all = gda_queue_count(gda), first = gda_queues_to_pe(gda);
+    return number < all ? number % first : first + (number - all) % gda->queues_per_pe;
 }
 
 /* The number of the queue to PE pe with that name. */
 static uint32_t number_of(const struct gda *gda, int pe, uint32_t name)
 {
-    uint32_t first = gda->queues_per_pe + gda->count;
+    uint32_t first = gda_queues_to_pe(gda);
     return name < first ? gda_queue_index(gda, pe, name)
                         : gda_queue_count(gda) + (uint32_t)pe * gda->queues_per_pe + name - first;
 }
 
 static uint32_t name_count(const struct gda *gda)
 {
-    return 2 * gda->queues_per_pe + gda->count;
+    return gda_queues_to_pe(gda) + gda->queues_per_pe;
 }
 
 static uint32_t adapter_of(const struct gda *gda, uint32_t number)
 {
-    uint32_t name = gda_queue_name(gda, number), first = gda->queues_per_pe + gda->count;
+    uint32_t name = gda_queue_name(gda, number), first = gda_queues_to_pe(gda);
     return gda_adapter_of(gda, name < first ? name : name - first);
 }
 
@@ -152,10 +143,12 @@ static void describe_queue(const struct gda *gda, struct gda_failed_queue *queue
 static weft_status read_counts(struct gda *gda, struct gda_failed_queue *queue)
 {
     uint32_t all = gda_queue_count(gda), number = queue->number;
-    bool device = queue->on_gpu || (number < device_count(gda) && !gda->gpu_queues);
+    uint32_t name = gda_queue_name(gda, number);
+    bool device = queue->on_gpu || (name < gda->queues_per_pe && !gda->gpu_queues);
     if (gda->cuda && device)
-        return gda_read_cuda_queue(gda, queue->on_gpu ? number - all : number, &queue->q.done,
-                                   &queue->q.counted);
+        return gda_read_cuda_queue(
+            gda, queue->on_gpu ? number - all : (uint32_t)queue->pe * gda->queues_per_pe + name,
+            &queue->q.done, &queue->q.counted);
     if (queue->on_gpu)
         return WEFT_OK;
     queue->q.done = __atomic_load_n(&gda->queues[number].done, __ATOMIC_ACQUIRE);
@@ -268,10 +261,24 @@ static void end_queue(struct gda_failover *f, struct gda_failed_queue *queue)
 
 /* ------------------------------------------------------------------------------------ noticing */
 
+/* Whether the queue exists, and is no longer under the link's own test. */
+static bool is_up(const struct gda *gda, uint32_t number)
+{
+    return gda_link_of(gda, pe_of(gda, number)) == GDA_LINK_UP;
+}
+
 static void stop_failed_queues(struct gda_failover *f)
 {
     for (uint32_t i = 0; i < gda_all_queues(f->gda); i++)
-        stop_queue(f, i, NULL);
+        if (is_up(f->gda, i))
+            stop_queue(f, i, NULL);
+}
+
+void gda_stop_link(struct gda_failover *f, int pe, const char *cause)
+{
+    for (uint32_t name = 0; name < name_count(f->gda); name++)
+        if (number_of(f->gda, pe, name) < gda_all_queues(f->gda))
+            stop_queue(f, number_of(f->gda, pe, name), cause);
 }
 
 /* Finds failed queues for whose completion no thread waits. Queues in GPU memory, whose completions
@@ -280,24 +287,43 @@ static void check_queues(struct gda_failover *f)
 {
     const uint32_t all = gda_queue_count(f->gda), more = gda_all_queues(f->gda) - all;
     for (uint32_t i = 0; i < all; i++)
-        if (weft_dev_gda_cqe_opcode(__atomic_load_n(f->gda->queues[i].completion,
+        if (is_up(f->gda, i) &&
+            weft_dev_gda_cqe_opcode(__atomic_load_n(f->gda->queues[i].completion,
                                                     __ATOMIC_RELAXED)) == WEFT_DEV_GDA_CQE_ERROR)
             stop_queue(f, i, NULL);
     for (uint32_t i = 0; i < more && i < GPU_CHECKS; i++)
         stop_queue(f, all + f->next_check++ % more, NULL);
 }
 
-static void stop_queues_of_peers(struct gda_failover *f)
+static void stop_queues_of_peer(struct gda_failover *f, int pe)
 {
-    for (int pe = 0; pe < f->gda->world->npes; pe++) {
-        const struct gda_mail *mail = gda_mail_of(f->gda, pe);
-        for (uint32_t name = 0; name < name_count(f->gda); name++) {
-            uint32_t number = number_of(f->gda, pe, name);
-            if (__atomic_load_n(&mail->counts[name], __ATOMIC_ACQUIRE) &&
-                number < gda_all_queues(f->gda))
-                note_failure(f, number, "the peer has stopped the queue");
+    const struct gda_mail *mail = gda_mail_of(f->gda, pe);
+    for (uint32_t name = 0; name < name_count(f->gda); name++) {
+        uint32_t number = number_of(f->gda, pe, name);
+        if (__atomic_load_n(&mail->queues[name], __ATOMIC_ACQUIRE) & GDA_COUNTED &&
+            number < gda_all_queues(f->gda))
+            note_failure(f, number, "the peer has stopped the queue");
+    }
+}
+
+/* Does what other PEs have left in the mail. Returns whether they have executed anything. */
+static bool read_mail(struct gda_failover *f)
+{
+    bool any = false;
+    for (int row = 0; row * 64 < f->gda->world->npes; row++) {
+        uint64_t *bells = &gda_mail_of(f->gda, row)->bells;
+        if (!__atomic_load_n(bells, __ATOMIC_RELAXED))
+            continue;
+        /* Acquire: pairs with gda_ring_mail(), which comes after what was left. */
+        uint64_t left = __atomic_exchange_n(bells, 0, __ATOMIC_ACQUIRE);
+        for (; left; left &= left - 1) {
+            int pe = row * 64 + __builtin_ctzll(left);
+            gda_begin_offered_link(f, pe);
+            stop_queues_of_peer(f, pe);
+            any |= gda_execute_delegated(f, pe);
         }
     }
+    return any;
 }
 
 /* A NIC without its port would retransmit for half a minute before it reports an error. */
@@ -481,31 +507,26 @@ static bool advance(struct gda_failover *f, struct gda_failed_queue *queue)
         return false;
     /* Acquire: what the peer has executed is in its memory. */
     uint32_t count =
-        __atomic_load_n(&gda_mail_of(f->gda, queue->pe)->counts[name], __ATOMIC_ACQUIRE);
-    if (count)
+        __atomic_load_n(&gda_mail_of(f->gda, queue->pe)->queues[name], __ATOMIC_ACQUIRE);
+    if (count & GDA_COUNTED)
         take_over(f, queue, count & MSN_MASK);
     else if (clock_now_ns() - queue->noticed_ns > ANSWER_LIMIT)
         lose_queue(f, queue,
                    base_fail(WEFT_ERR_PATH, "it has not said within %llu s what it has executed",
                              (unsigned long long)(ANSWER_LIMIT / MS / 1000)));
-    return count != 0;
+    return count & GDA_COUNTED;
 }
 
 /* ----------------------------------------------------------------------------------- the thread */
 
 bool gda_notice_failures(struct gda_failover *f)
 {
-    uint64_t bell;
-    bool any = false;
     if (__atomic_load_n(f->alarm, __ATOMIC_RELAXED) &&
-        __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE))
+        __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE)) {
         stop_failed_queues(f);
-    bell = __atomic_load_n(&gda_mail_of(f->gda, f->gda->world->pe)->bell, __ATOMIC_ACQUIRE);
-    if (bell != f->bell) {
-        f->bell = bell;
-        stop_queues_of_peers(f);
-        any = gda_execute_delegated(f);
+        gda_begin_wanted_links(f);
     }
+    bool any = read_mail(f);
     check_all(f, clock_now_ns());
     for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
         if (queue->state == GDA_QUEUE_ENDING)
@@ -518,10 +539,48 @@ bool gda_notice_failures(struct gda_failover *f)
 static bool run_pass(struct gda_failover *f, bool own)
 {
     bool any = gda_notice_failures(f);
+    if (!own)
+        any |= gda_advance_links(f);
     for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
         if (!own || queue->pe == f->gda->world->pe)
             any |= advance(f, queue);
     return any;
+}
+
+static void init_sleep(struct gda_failover *f)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->woken, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&f->lock, NULL);
+}
+
+static void sleep_unless_woken(struct gda_failover *f, uint64_t ns)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += (long)ns;
+    end.tv_sec += end.tv_nsec / NS_PER_S;
+    end.tv_nsec %= NS_PER_S;
+    pthread_mutex_lock(&f->lock);
+    if (!__atomic_load_n(f->alarm, __ATOMIC_RELAXED) && !atomic_load(&f->stop))
+        pthread_cond_timedwait(&f->woken, &f->lock, &end);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void wake_thread(struct gda_failover *f)
+{
+    pthread_mutex_lock(&f->lock);
+    pthread_cond_signal(&f->woken);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void gda_raise_alarm(struct gda_failover *f)
+{
+    __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+    wake_thread(f);
 }
 
 static void *run_failover(void *argument)
@@ -536,13 +595,14 @@ static void *run_failover(void *argument)
             sleep_ns = SLEEP_LEAST_NS;
             continue;
         }
-        if (f->failed_queues && ++passes < SPIN_PASSES) {
+        bool busy = f->failed_queues || f->new_links;
+        if (busy && ++passes < SPIN_PASSES) {
             sched_yield();
             continue;
         }
-        uint64_t ns = f->failed_queues ? sleep_ns : SLEEP_IDLE_NS;
-        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
-        sleep_ns = 2 * sleep_ns < SLEEP_MOST_NS ? 2 * sleep_ns : SLEEP_MOST_NS;
+        uint64_t most = busy ? SLEEP_MOST_NS : SLEEP_IDLE_NS;
+        sleep_ns = 2 * sleep_ns < most ? 2 * sleep_ns : most;
+        sleep_unless_woken(f, sleep_ns);
     }
     return NULL;
 }
@@ -602,16 +662,16 @@ weft_status gda_begin(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
     const struct path_world *world = gda->world;
-    size_t npes = (size_t)world->npes, queues = gda_queue_count(gda) + device_count(gda);
+    size_t npes = (size_t)world->npes, queues = gda_queue_count(gda) + gda_device_queue_count(gda);
     if (!world->common[path_ops_of(PATH_GDA)->spare])
-        return WEFT_OK;
+        return gda->eager ? WEFT_OK : gda_connect_all(gda);
     if (name_count(gda) > GDA_MAIL_QUEUES) {
         log_warn(LOG_GDA,
                  "path gda: with %u queues to each PE, a failed queue ends the job: "
                  "WEFT_GDA_QUEUES=%u or less lets path %s take over",
                  gda->queues_per_pe, (GDA_MAIL_QUEUES - gda->count) / 2,
                  path_name(path_ops_of(PATH_GDA)->spare));
-        return WEFT_OK;
+        return gda->eager ? WEFT_OK : gda_connect_all(gda);
     }
     struct gda_failover *f = calloc(1, sizeof *f);
     if (!f)
@@ -619,6 +679,7 @@ weft_status gda_begin(struct path_common *common)
     gda->failover = f;
     f->gda = gda;
     f->alarm = gda_alarm_word(gda);
+    init_sleep(f);
     f->states = calloc(queues, sizeof *f->states);
     f->sent = calloc(npes, sizeof *f->sent);
     f->served = calloc(npes, sizeof *f->served);
@@ -641,8 +702,10 @@ void gda_end_failover(struct gda *gda)
     if (!f)
         return;
     atomic_store(&f->stop, true);
-    if (f->started && f->process == getpid())
+    if (f->started && f->process == getpid()) {
+        wake_thread(f);
         pthread_join(f->thread, NULL);
+    }
     gda->failover = NULL;
     if (f->spare)
         f->peers[0].ops->close(f->spare);
@@ -653,6 +716,9 @@ void gda_end_failover(struct gda *gda)
         next = queue->next;
         free(queue);
     }
+    gda_free_new_links(f);
+    pthread_cond_destroy(&f->woken);
+    pthread_mutex_destroy(&f->lock);
     free(f->states);
     free(f->sent);
     free(f->served);

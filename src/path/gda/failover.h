@@ -4,6 +4,7 @@
  *
  *     failover.c   notices the failure, stops the queue at both ends, and finds the first request
  *                  that the peer has not executed
+ *     first_use.c  in large jobs: connects the queues to a peer when one of the two first uses them
  *     mail.c       what PEs report to each other, in each other's memory
  *     takeover.c   executes requests: reads them from the send ring, as the NIC would, and writes
  *                  the completion entry
@@ -45,11 +46,17 @@ struct gda_failed_queue {
 
 enum { GDA_MAIL_QUEUES = 32, GDA_COUNTED = 1u << 31 };
 
+/* What a sender has reported of its queues to the receiver. */
+enum gda_step { GDA_STEP_NONE, GDA_STEP_OFFERED, GDA_STEP_CONNECTED };
+
 /* Where a PE leaves messages for another one: row `sender` of the receiver's mail. */
 struct gda_mail {
-    /* By queue name: GDA_COUNTED | the number of messages that the sender has executed on its end
-     * of the queue pair; 0: it has not stopped the queue. */
-    uint32_t counts[GDA_MAIL_QUEUES];
+    /* By queue name: from GDA_STEP_OFFERED on the number of the sender's queue, until the link is
+     * up. Then 0 or such a number: the queue works. GDA_COUNTED | the number of messages that the
+     * sender has executed on its end: it has stopped the queue. */
+    uint32_t queues[GDA_MAIL_QUEUES];
+    uint64_t step;    /* enum gda_step */
+    uint64_t test[2]; /* of a link: written and read back; added to */
     /* An atomic on memory of the receiver, which the sender waits for. `number` is written last. */
     struct gda_delegated {
         uint64_t number;
@@ -61,7 +68,15 @@ struct gda_mail {
     struct gda_answer {
         uint64_t number, value;
     } answer;
-    uint64_t bell; /* in a PE's own row: every PE adds 1 after it has left something */
+    uint64_t bells; /* bit b of row r: PE 64 r + b has left something */
+};
+
+/* A link that is being connected. */
+struct gda_new_link {
+    struct gda_new_link *next;
+    int pe;
+    uint32_t adapter;  /* the NIC under test */
+    uint64_t begun_ns; /* start of the present step */
 };
 
 struct gda_failover {
@@ -73,11 +88,13 @@ struct gda_failover {
     uint32_t *alarm;      /* see struct weft_dev_gda */
     atomic_uchar *states; /* enum gda_queue_state of each queue */
     struct gda_failed_queue *failed_queues;
+    struct gda_new_link *new_links;
+    pthread_mutex_t lock; /* for `woken`: the thread sleeps */
+    pthread_cond_t woken;
     struct path_state *spare; /* context of the other path */
     struct path_state *own;   /* context of path gda, for atomics through this PE's own NICs */
     struct peer *peers, self; /* all PEs over the other path, and this PE over path gda */
     struct serve *serve;      /* executes operations on this PE's own memory */
-    uint64_t bell;            /* last value seen of the mail's bell */
     uint64_t *sent,
         *served;         /* [npes] last delegated atomic of this PE there, and of that PE here */
     uint64_t checked_ns; /* time of the last check of ports and queues */
@@ -94,6 +111,12 @@ uint32_t gda_all_queues(const struct gda *gda);
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
 uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
 
+/* Wakes the failover thread, which looks at all queues and at what this PE wants. */
+void gda_raise_alarm(struct gda_failover *f);
+
+/* Stops all queues to a PE, whose requests are executed over the other path from now on. */
+void gda_stop_link(struct gda_failover *f, int pe, const char *cause);
+
 /* Stops failed queues, answers peers, and executes their delegated atomics. Returns whether there
  * were any. The failover thread also calls it while it waits: a peer may wait for this PE. */
 bool gda_notice_failures(struct gda_failover *f);
@@ -102,15 +125,31 @@ bool gda_notice_failures(struct gda_failover *f);
 
 struct gda_mail *gda_mail_of(const struct gda *gda, int sender);
 
+/* A field of this PE's row in the mail of PE pe, for struct path_ops of the other path. */
+struct remote gda_mail_field(struct gda_failover *f, int pe, size_t field);
+
+/* Tells PE pe that there is something in its mail. */
+weft_status gda_ring_mail(struct gda_failover *f, int pe);
+
 /* Reports to the peer how many messages this end of the queue pair has executed. */
 weft_status gda_report_count(struct gda_failover *f, const struct gda_failed_queue *queue);
 
-/* Executes the atomics that peers have left for this PE. Returns whether there were any. */
-bool gda_execute_delegated(struct gda_failover *f);
+/* Executes the atomic that PE pe has left for this PE. Returns whether there was one. */
+bool gda_execute_delegated(struct gda_failover *f, int pe);
 
 /* Executes an atomic on memory of PE pe. */
 weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_amo amo,
                                 size_t width, uint64_t value, uint64_t expected, uint64_t *before);
+
+/* -------------------------------------------------------------------------------- first_use.c */
+
+/* Begins links that this PE wants, or that PE pe has offered. */
+void gda_begin_wanted_links(struct gda_failover *f);
+void gda_begin_offered_link(struct gda_failover *f, int pe);
+
+/* Takes the next step of each new link. Returns whether there was one to take. */
+bool gda_advance_links(struct gda_failover *f);
+void gda_free_new_links(struct gda_failover *f);
 
 /* --------------------------------------------------------------------------------- takeover.c */
 

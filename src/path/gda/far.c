@@ -23,11 +23,6 @@ enum { GPU_PAGE_BYTES = 2 << 20 };
 /* Values of WEFT_TEST_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };
 
-static uint32_t count_of(const struct gda *gda)
-{
-    return (uint32_t)gda->world->npes * gda->queues_per_pe;
-}
-
 /* ------------------------------------------------------------------------------------- the area */
 
 static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_gpu_queues *on_gpu,
@@ -82,6 +77,7 @@ static weft_status create_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_g
     uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
     q->results_key = htobe32(on_gpu->regions[a]->lkey);
     q->name = i % gda->queues_per_pe;
+    q->used_bit = i;
     on_gpu->qps[i].adapter = &gda->adapters->one[a];
     on_gpu->qps[i].umem = on_gpu->umems[a]->umem_id;
     weft_status status =
@@ -93,7 +89,7 @@ static weft_status create_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_g
 
 static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
-    uint32_t count = count_of(gda);
+    uint32_t count = gda_device_queue_count(gda);
     if (config_int(CONFIG_TEST_GDA_INITIATOR))
         return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_INITIATOR is cpu");
     if (config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_HOST)
@@ -122,7 +118,7 @@ static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_
 static void free_gpu_queues(const struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
     const struct mlx5 *lib = &gda->adapters->lib;
-    for (uint32_t i = 0; on_gpu->qps && i < count_of(gda); i++)
+    for (uint32_t i = 0; on_gpu->qps && i < gda_device_queue_count(gda); i++)
         gda_destroy_qp(&on_gpu->qps[i]);
     for (uint32_t a = 0; a < gda->count; a++) {
         if (on_gpu->regions[a])
@@ -143,7 +139,7 @@ static weft_status exchange_numbers(const struct gda *gda, const struct gda_gpu_
                                     bool created, uint32_t *all, bool *on_all_pes)
 {
     const struct path_world *world = gda->world;
-    uint32_t count = count_of(gda), row = count + 1;
+    uint32_t count = gda_device_queue_count(gda), row = count + 1;
     uint32_t *mine = all + (size_t)world->npes * row;
     mine[0] = created;
     for (uint32_t i = 0; i < count && created; i++)
@@ -162,9 +158,9 @@ static weft_status exchange_numbers(const struct gda *gda, const struct gda_gpu_
 static weft_status connect_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu,
                                       const uint32_t *all)
 {
-    uint32_t row = count_of(gda) + 1, me = (uint32_t)gda->world->pe;
+    uint32_t row = gda_device_queue_count(gda) + 1, me = (uint32_t)gda->world->pe;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < count_of(gda) && !status; i++) {
+    for (uint32_t i = 0; i < gda_device_queue_count(gda) && !status; i++) {
         uint32_t pe = i / gda->queues_per_pe, mine = on_gpu->queues[i].number;
         uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
         uint32_t its = all[(size_t)pe * row + 1 + me * gda->queues_per_pe + i % gda->queues_per_pe];
@@ -186,7 +182,7 @@ static weft_status exchange_and_connect(struct gda *gda, struct gda_gpu_queues *
 
 weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes)
 {
-    size_t row = count_of(gda) + 1, npes = (size_t)gda->world->npes;
+    size_t row = gda_device_queue_count(gda) + 1, npes = (size_t)gda->world->npes;
     struct gda_gpu_queues *on_gpu = calloc(1, sizeof *on_gpu);
     uint32_t *all = calloc((npes + 1) * row, sizeof *all);
     bool on_all_pes = false, created = false;
@@ -229,7 +225,7 @@ static weft_status read_gpu_completion(const struct gda *gda, uint32_t number, u
                                        uint64_t *last)
 {
     uint64_t tail[2];
-    struct weft_dev_gda_queue q = gda->queues[number];
+    struct weft_dev_gda_queue q = gda->queues[gda_device_queue_index(gda, number)];
     const void *from = gda->gpu_queues->queues[number].completion - 1;
     weft_status status =
         gpu_copy(gda->world->gpu, GDA_COPY_STREAM, tail, from, sizeof tail, GPU_DONE);
@@ -245,7 +241,7 @@ static bool is_gpu_queue_awaited(const struct gda *gda, uint32_t number, uint64_
 {
     if (done != WEFT_DEV_GDA_FAILED)
         return done < target;
-    return gda->queues[number].done != WEFT_DEV_GDA_FAILED &&
+    return gda->queues[gda_device_queue_index(gda, number)].done != WEFT_DEV_GDA_FAILED &&
            gda_takes_over(gda, gda_queue_count(gda) + number);
 }
 

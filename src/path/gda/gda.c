@@ -90,6 +90,11 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
                                 uint32_t blocks, struct span *span)
 {
     struct weft_dev_gda_queue *q = host_queue_to(state->gda, peer->pe, adapter);
+    weft_status status = WEFT_OK;
+    if (unlikely(gda_link_of(state->gda, peer->pe) != GDA_LINK_UP))
+        status = gda_await_link(state->gda, peer->pe);
+    if (unlikely(status))
+        return status;
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
     /* Acquire: pairs with weft_dev_gda_note(); the NIC has read the blocks that are reused. */
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
@@ -101,8 +106,7 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
     span->end = span->base + blocks;
     if (likely(weft_dev_gda_room_late(q, done, (uint32_t)span->end)))
         return WEFT_OK;
-    weft_status status =
-        gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
+    status = gda_await(state->gda, q, peer->pe, weft_dev_gda_needed(q, span->end), BOX_OP_PUT);
     /* The reserved blocks stay empty, so no later request of the queue can be published. */
     if (status)
         weft_dev_gda_abandon(q);
@@ -741,5 +745,6 @@ const struct path_ops path_gda = {
     .forget = gda_forget,
     .spare = PATH_NET,
     .begin = gda_begin,
+    .untested = gda_untested,
     .test_limit_ns = TEST_LIMIT_NS,
 };

@@ -21,6 +21,7 @@
 #include <weft/device/state.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* Bits of WEFT_TEST_GDA: host memory behaves like GPU memory, for tests. RELAXED: host memory also
  * has relaxed-ordering keys. APART: a get ends with a DUMP. */
@@ -35,7 +36,9 @@ enum {
     GDA_NAME_BYTES = 32,
     GDA_BOUNCES = 16,            /* bounce buffers for local memory that is not registered */
     GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
-    GDA_COPY_STREAM = 3,         /* internal stream of the GPU for copies; any would do */
+    GDA_QUEUES_MOST = 64,        /* WEFT_GDA_QUEUES, at most */
+    GDA_QUEUES_TO_PE_MOST = GDA_QUEUES_MOST + GDA_ADAPTERS_MOST,
+    GDA_COPY_STREAM = 3, /* internal stream of the GPU for copies; any would do */
 };
 
 /* ------------------------------------------------------------------------- open.c, look.c: NICs */
@@ -72,6 +75,9 @@ void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, c
                        size_t bytes);
 void gda_close_adapter(struct gda_adapter *adapter);
 
+/* Whether queues to all PEs would take too much memory; `lacks` then says how much. */
+bool gda_is_too_large(int npes, char *lacks, size_t lacks_bytes);
+
 /* Returns the device-code queues per peer: WEFT_GDA_QUEUES, but at least one per NIC. */
 uint32_t gda_queues_each(uint32_t adapters);
 
@@ -93,6 +99,24 @@ struct gda_qp {
     uint32_t umem; /* id of the umem that contains the queue's memory */
 };
 
+/* Whether a PE can use its queues to a peer. Beyond WEFT_TEST_GDA_EAGER PEs they are created and
+ * connected when one of the two first uses them: see first_use.c. */
+enum gda_link {
+    GDA_LINK_NONE,
+    GDA_LINK_OFFERED,   /* the queues exist, and their numbers are in the mail of the peer */
+    GDA_LINK_CONNECTED, /* they are connected to the peer's */
+    GDA_LINK_TESTED,    /* they are being tested */
+    GDA_LINK_UP
+};
+
+/* The queues' memory for some consecutive peers, registered with each NIC. */
+struct gda_slab {
+    struct gda_slab *next;
+    /* As umem, and as memory region for the results of reads and atomics. */
+    struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
+    struct ibv_mr *regions[GDA_ADAPTERS_MOST];
+};
+
 /* One bounce buffer. */
 struct gda_bounce {
     struct weft_dev_gda_queue *q;
@@ -105,16 +129,21 @@ struct gda {
     uint32_t count; /* NICs */
     /* Device-code queues per peer. The host has `count` more, one per NIC. */
     uint32_t queues_per_pe;
-    uint32_t depth; /* length of a send queue in blocks of 64 bytes */
-    /* Host memory of all queues: send rings, completion queues, doorbell records, results. */
+    uint32_t depth;      /* length of a send queue in blocks of 64 bytes */
+    bool eager;          /* all queues are connected when the job begins */
+    atomic_uchar *links; /* [npes] enum gda_link */
+    /* Host memory of all queues: send rings, completion queues, doorbell records, results. Like the
+     * arrays below it takes no memory before a queue is created. */
     char *area;
     size_t area_bytes, queue_bytes;
-    struct mlx5dv_devx_umem *area_umems[GDA_ADAPTERS_MOST]; /* the area as umem of each NIC */
-    /* The area as memory region of each NIC, for results of reads and atomics. */
-    struct ibv_mr *area_regions[GDA_ADAPTERS_MOST];
-    struct gda_qp *qps; /* [npes * (queues_per_pe + count)] in the order of `queues` */
-    /* [npes * queues_per_pe] device-code queues, then [npes * count] host queues. */
+    struct gda_slab *slabs;
+    struct gda_qp *qps; /* [npes][queues_per_pe + count] in the order of `queues` */
+    /* [npes][queues_per_pe + count] the device-code queues to a PE, then those of the host */
     struct weft_dev_gda_queue *queues;
+    /* [npes] address of the device-code queues to a PE, for target simt; 0: not connected */
+    uint64_t *device_queues;
+    uint64_t *wanted;                  /* One bit per PE: its queues are to be connected. */
+    struct weft_dev_gda_queue *failed; /* see struct weft_dev_gda */
     uint64_t *marks;   /* [queues][depth / 64] one bit per block: stored and not yet published */
     uint64_t *fillers; /* [queues][depth / 64] one bit per block: it begins no message */
     uint32_t *busy;    /* [queues][depth] 1: the result slot of the block is in use */
@@ -149,18 +178,40 @@ struct gda {
     uint32_t next_bounce;
 };
 
+/* Queues to one peer. */
+static inline uint32_t gda_queues_to_pe(const struct gda *gda)
+{
+    return gda->queues_per_pe + gda->count;
+}
+
 static inline uint32_t gda_queue_count(const struct gda *gda)
 {
-    return (uint32_t)gda->world->npes * (gda->queues_per_pe + gda->count);
+    return (uint32_t)gda->world->npes * gda_queues_to_pe(gda);
 }
 
 /* Returns the index of a queue in gda->queues: for k < queues_per_pe, device-code queue k to PE pe;
  * for k = queues_per_pe + a, the host queue to PE pe through NIC a. */
 static inline uint32_t gda_queue_index(const struct gda *gda, int pe, uint32_t k)
 {
-    return k < gda->queues_per_pe ? (uint32_t)pe * gda->queues_per_pe + k
-                                  : (uint32_t)gda->world->npes * gda->queues_per_pe +
-                                        (uint32_t)pe * gda->count + k - gda->queues_per_pe;
+    return (uint32_t)pe * gda_queues_to_pe(gda) + k;
+}
+
+/* Acquire: the queues are complete. */
+static inline enum gda_link gda_link_of(const struct gda *gda, int pe)
+{
+    return (enum gda_link)atomic_load_explicit(&gda->links[pe], memory_order_acquire);
+}
+
+/* Returns the number of device-code queues to all PEs, and device-code queue i of them, in the
+ * order [npes][queues_per_pe]. */
+static inline uint32_t gda_device_queue_count(const struct gda *gda)
+{
+    return (uint32_t)gda->world->npes * gda->queues_per_pe;
+}
+
+static inline uint32_t gda_device_queue_index(const struct gda *gda, uint32_t i)
+{
+    return gda_queue_index(gda, (int)(i / gda->queues_per_pe), i % gda->queues_per_pe);
 }
 
 /* Returns the NIC of queue k. It is the same at both ends. */
@@ -234,8 +285,15 @@ void gda_help_failover(const struct gda *gda);
 /* Returns why requests are lost; WEFT_OK: none are. */
 weft_status gda_lost(const struct gda *gda);
 
-/* The word by which device code says that a queue has failed; NULL: no path can take over. */
+/* The word by which device code wakes the failover thread; NULL: there is none. */
 uint32_t *gda_alarm(const struct gda *gda);
+
+/* first_use.c: waits until the queues to PE pe, or to every PE, are connected. */
+weft_status gda_await_link(const struct gda *gda, int pe);
+weft_status gda_await_all_links(const struct gda *gda);
+
+/* Entry of the table of path operations: see path.h. */
+const char *gda_untested(const struct path_common *common, int pe);
 
 /* ------------------------------------------------------------------------- bell.c: doorbell thread
  *
@@ -348,8 +406,15 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
                              const struct gda_layout *at, char *area);
 void gda_destroy_qp(struct gda_qp *qp);
 struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
-weft_status gda_create_queues(struct gda *gda);
-weft_status gda_connect(struct gda *gda); /* collective */
+weft_status gda_create_queue_tables(struct gda *gda);
+/* Creates the queues to `count` PEs from `first` on. */
+weft_status gda_create_links(struct gda *gda, int first, int count);
+/* Connects the queues to PE pe with its queues of these numbers. */
+weft_status gda_connect_link(struct gda *gda, int pe, const uint32_t *numbers);
+/* The queues to PE pe may be used from now on. */
+void gda_publish_link(struct gda *gda, int pe);
+weft_status gda_connect(struct gda *gda);     /* collective */
+weft_status gda_connect_all(struct gda *gda); /* collective; all queues that are not connected */
 /* Returns WEFT_ERR_MISMATCH: PE pe sent an exchange record with this fault. */
 weft_status gda_fail_record(int pe, const char *fault);
 void gda_destroy_queues(struct gda *gda);

@@ -232,12 +232,23 @@ static weft_status create_gpu_keys(struct gda *gda)
                            gda->count * npes * made->units);
 }
 
+/* Device code on a GPU uses tables of the queues to all PEs. */
+static weft_status connect_for_gpu(struct gda *gda)
+{
+    char lacks[GDA_WHY_BYTES];
+    if (gda_is_too_large(gda->world->npes, lacks, sizeof lacks))
+        return base_fail(WEFT_ERR_NO_PATH, "path gda: %s", lacks);
+    return gda_await_all_links(gda);
+}
+
 /* Creates the keys, the queues in GPU memory and the tables for device code. If device code cannot
  * use the queues of a PE, the PE's proxy serves it. */
 static weft_status open_gpu(struct gda *gda)
 {
     const struct path_world *world = gda->world;
     weft_status status = boot_agree(world->boot, create_gpu_keys(gda));
+    if (!status && !gda->eager)
+        status = boot_agree(world->boot, connect_for_gpu(gda));
     if (status)
         return status;
     uint64_t mine = own_window(gda);

@@ -39,7 +39,9 @@ static weft_status create_job_state(struct gda *gda)
     weft_status status = gda_register_segments(gda);
     if (!status)
         status = create_bounce(gda);
-    return status ? status : gda_create_queues(gda);
+    if (!status)
+        status = gda_create_queue_tables(gda);
+    return status || !gda->eager ? status : gda_create_links(gda, 0, gda->world->npes);
 }
 
 weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
@@ -56,6 +58,7 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     gda->count = adapters ? adapters->count : 1;
     gda->queues_per_pe = gda_queues_each(gda->count);
     gda->depth = (uint32_t)config_int(CONFIG_TEST_GDA_DEPTH);
+    gda->eager = world->npes <= config_int(CONFIG_TEST_GDA_EAGER);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_TEST_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
     weft_status status = boot_agree(world->boot, create_job_state(gda));

@@ -27,31 +27,32 @@ struct gda_mail *gda_mail_of(const struct gda *gda, int sender)
     return (struct gda_mail *)(void *)(system + row_offset(gda, sender));
 }
 
-/* A field of this PE's row in the mail of PE pe. */
-static struct remote field_at(struct gda_failover *f, int pe, size_t field)
+struct remote gda_mail_field(struct gda_failover *f, int pe, size_t field)
 {
     return (struct remote){&f->peers[pe], SEG_SYSTEM,
                            row_offset(f->gda, f->gda->world->pe) + field};
 }
 
-static weft_status ring_bell(struct gda_failover *f, int pe)
+weft_status gda_ring_mail(struct gda_failover *f, int pe)
 {
-    struct remote bell = {&f->peers[pe], SEG_SYSTEM,
-                          row_offset(f->gda, pe) + offsetof(struct gda_mail, bell)};
-    return bell.peer->ops->atomic(bell, WEFT_AMO_ADD, sizeof(uint64_t), 1, 0, NULL, false);
+    int me = f->gda->world->pe;
+    struct remote bells = {&f->peers[pe], SEG_SYSTEM,
+                           row_offset(f->gda, me / 64) + offsetof(struct gda_mail, bells)};
+    return bells.peer->ops->atomic(bells, WEFT_AMO_OR, sizeof(uint64_t), (uint64_t)1 << me % 64, 0,
+                                   NULL, false);
 }
 
 weft_status gda_report_count(struct gda_failover *f, const struct gda_failed_queue *queue)
 {
     uint32_t name = gda_queue_name(f->gda, queue->number), count = GDA_COUNTED | queue->executed;
     if (queue->pe == f->gda->world->pe) {
-        __atomic_store_n(&gda_mail_of(f->gda, queue->pe)->counts[name], count, __ATOMIC_RELEASE);
+        __atomic_store_n(&gda_mail_of(f->gda, queue->pe)->queues[name], count, __ATOMIC_RELEASE);
         return WEFT_OK;
     }
     struct remote at =
-        field_at(f, queue->pe, offsetof(struct gda_mail, counts) + name * sizeof count);
+        gda_mail_field(f, queue->pe, offsetof(struct gda_mail, queues) + name * sizeof count);
     weft_status status = at.peer->ops->store(at, &count, sizeof count);
-    return status ? status : ring_bell(f, queue->pe);
+    return status ? status : gda_ring_mail(f, queue->pe);
 }
 
 /* ------------------------------------------------------------------------------------- atomics */
@@ -105,11 +106,12 @@ static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_a
     const struct gda_answer *answer = &gda_mail_of(f->gda, pe)->answer;
     struct path_wait wait = {.world = f->gda->world, .operation = BOX_OP_ATOMIC, .pe = pe};
     wait.expected = ++f->sent[pe];
-    weft_status status = at.peer->ops->put_signal(
-        field_at(f, pe, to + NUMBER_BYTES), &delegated.offset, sizeof delegated - NUMBER_BYTES,
-        field_at(f, pe, to), f->sent[pe], WEFT_SIGNAL_SET, false);
+    weft_status status =
+        at.peer->ops->put_signal(gda_mail_field(f, pe, to + NUMBER_BYTES), &delegated.offset,
+                                 sizeof delegated - NUMBER_BYTES, gda_mail_field(f, pe, to),
+                                 f->sent[pe], WEFT_SIGNAL_SET, false);
     if (!status)
-        status = ring_bell(f, pe);
+        status = gda_ring_mail(f, pe);
     while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->sent[pe]) {
         gda_notice_failures(f);
         status = path_wait_step(&wait, 0);
@@ -155,26 +157,22 @@ static weft_status execute_delegated(struct gda_failover *f, int pe,
             : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
     if (!status)
         status = f->peers[pe].ops->put_signal(
-            field_at(f, pe, to + offsetof(struct gda_answer, value)), &answer.value,
-            sizeof answer.value, field_at(f, pe, to), answer.number, WEFT_SIGNAL_SET, false);
-    return status ? status : ring_bell(f, pe);
+            gda_mail_field(f, pe, to + offsetof(struct gda_answer, value)), &answer.value,
+            sizeof answer.value, gda_mail_field(f, pe, to), answer.number, WEFT_SIGNAL_SET, false);
+    return status ? status : gda_ring_mail(f, pe);
 }
 
-bool gda_execute_delegated(struct gda_failover *f)
+bool gda_execute_delegated(struct gda_failover *f, int pe)
 {
     const struct path_world *world = f->gda->world;
-    bool any = false;
-    for (int pe = 0; pe < world->npes; pe++) {
-        const struct gda_delegated *delegated = &gda_mail_of(f->gda, pe)->delegated;
-        /* Acquire: pairs with the signal that sets the number after the rest. */
-        uint64_t number = __atomic_load_n(&delegated->number, __ATOMIC_ACQUIRE);
-        if (pe == world->pe || number == f->served[pe])
-            continue;
-        f->served[pe] = number;
-        any = true;
-        weft_status status = execute_delegated(f, pe, delegated);
-        if (status)
-            world->fail(world, status, base_last_error());
-    }
-    return any;
+    const struct gda_delegated *delegated = &gda_mail_of(f->gda, pe)->delegated;
+    /* Acquire: pairs with the signal that sets the number after the rest. */
+    uint64_t number = __atomic_load_n(&delegated->number, __ATOMIC_ACQUIRE);
+    if (pe == world->pe || number == f->served[pe])
+        return false;
+    f->served[pe] = number;
+    weft_status status = execute_delegated(f, pe, delegated);
+    if (status)
+        world->fail(world, status, base_last_error());
+    return true;
 }

@@ -21,7 +21,6 @@ enum {
     DEVICES_MOST = 64,
     DEPTH_LEAST = 128,
     DEPTH_MOST = 32768,
-    EACH_MOST = 64,
     AUTOMATIC_BYTES_MOST = 256 << 20,
 };
 
@@ -31,9 +30,9 @@ static weft_status check_config(void)
 {
     int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_TEST_GDA_DEPTH);
     uint64_t chunk = config_size(CONFIG_TEST_GDA_CHUNK);
-    if (each < 1 || each > EACH_MOST)
+    if (each < 1 || each > GDA_QUEUES_MOST)
         return base_fail(WEFT_ERR_CONFIG, "WEFT_GDA_QUEUES is %lld, which is not 1 to %d",
-                         (long long)each, EACH_MOST);
+                         (long long)each, GDA_QUEUES_MOST);
     if (depth < DEPTH_LEAST || depth > DEPTH_MOST)
         return base_fail(WEFT_ERR_CONFIG,
                          "WEFT_TEST_GDA_DEPTH is %lld, which is not a power of two from %d to %d",
@@ -243,19 +242,36 @@ static bool is_asked_for(void)
     return asked;
 }
 
-/* Every PE has queues to every other PE from the start, in pinned memory. A path that the user did
- * not name may take no more than AUTOMATIC_BYTES_MOST of it. */
+/* Whether the job may use path net, over which queues are connected at first use. */
+static bool may_use_spare(void)
+{
+    struct path_order order;
+    return !path_order_parse(config_string(CONFIG_PATH), &order) && !order.forced &&
+           !(order.excluded >> path_ops_of(PATH_GDA)->spare & 1);
+}
+
+/* Queues to all PEs are in pinned memory. A path that the user did not name may take no more than
+ * AUTOMATIC_BYTES_MOST of it. */
+bool gda_is_too_large(int npes, char *lacks, size_t lacks_bytes)
+{
+    size_t each = gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
+    size_t bytes = (size_t)npes * (gda_queues_each(1) + 1) * each;
+    if (bytes <= AUTOMATIC_BYTES_MOST || is_asked_for())
+        return false;
+    snprintf(lacks, lacks_bytes,
+             "queues to %d PEs would take %zu MiB of pinned memory of each; WEFT_PATH=gda,... uses "
+             "it all the same, WEFT_GDA_QUEUES=1 takes less",
+             npes, bytes >> 20);
+    return true;
+}
+
 static void give_up_if_large(struct nic_finding *finding)
 {
     struct gda_adapters *adapters = finding->adapters;
-    size_t each = gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
-    size_t bytes = (size_t)finding->world->npes * (gda_queues_each(1) + 1) * each;
-    if (!adapters->count || bytes <= AUTOMATIC_BYTES_MOST || is_asked_for())
+    if (!adapters->count ||
+        (finding->world->npes > config_int(CONFIG_TEST_GDA_EAGER) && may_use_spare()) ||
+        !gda_is_too_large(finding->world->npes, finding->lacks, finding->lacks_bytes))
         return;
-    snprintf(finding->lacks, finding->lacks_bytes,
-             "queues to %d PEs would take %zu MiB of pinned memory of each; WEFT_PATH=gda,... uses "
-             "it all the same, WEFT_GDA_QUEUES=1 takes less",
-             finding->world->npes, bytes >> 20);
     for (uint32_t a = 0; a < adapters->count; a++)
         gda_close_adapter(&adapters->one[a]);
     adapters->count = 0;

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connects the queues to a peer ("link") when the PE or the peer first uses them, in jobs of more
+ * than WEFT_TEST_GDA_EAGER PEs. The failover threads of both PEs take the same steps:
+ *
+ *     OFFERED     the queues exist, and their numbers are in the peer's mail
+ *     CONNECTED   the peer's numbers have come, and the queues are connected to them
+ *     TESTED      the peer has connected its queues too; requests of a test are under way
+ *     UP          the test has passed; the threads that wait for the link go on
+ *
+ * A link whose test fails is up as well, and its queues have failed: failover.c executes their
+ * requests over the other path. Spin model gda_link. */
+#include "path/gda/failover.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TEST_BLOCKS = 3 };
+#define STEP_LIMIT ((uint64_t)10 * 1000 * 1000 * 1000)
+#define TEST_VALUE 0x9e3779b97f4a7c15u /* differs in every byte */
+
+static struct gda_mail *mail_from(const struct gda_failover *f, const struct gda_new_link *link)
+{
+    return gda_mail_of(f->gda, link->pe);
+}
+
+static void set_state(struct gda_failover *f, struct gda_new_link *link, enum gda_link state)
+{
+    atomic_store(&f->gda->links[link->pe], (unsigned char)state);
+    link->begun_ns = clock_now_ns();
+}
+
+/* ------------------------------------------------------------------------------------ beginning */
+
+/* The peer sees the numbers before the step. */
+static weft_status offer_queues(struct gda_failover *f, int pe)
+{
+    const struct gda *gda = f->gda;
+    uint32_t numbers[GDA_MAIL_QUEUES], count = gda_queues_to_pe(gda);
+    for (uint32_t k = 0; k < count; k++)
+        numbers[k] = gda->queues[gda_queue_index(gda, pe, k)].number;
+    struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, queues));
+    weft_status status =
+        to.peer->ops->put_signal(to, numbers, count * sizeof *numbers,
+                                 gda_mail_field(f, pe, offsetof(struct gda_mail, step)),
+                                 GDA_STEP_OFFERED, WEFT_SIGNAL_SET, false);
+    return status ? status : gda_ring_mail(f, pe);
+}
+
+static void begin_link(struct gda_failover *f, int pe)
+{
+    struct gda_new_link *link = calloc(1, sizeof *link);
+    weft_status status = link ? gda_create_links(f->gda, pe, 1)
+                              : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (!status)
+        status = offer_queues(f, pe);
+    if (status) {
+        free(link);
+        f->gda->world->fail(f->gda->world, status, base_last_error());
+        return;
+    }
+    link->pe = pe;
+    link->next = f->new_links;
+    f->new_links = link;
+    set_state(f, link, GDA_LINK_OFFERED);
+}
+
+void gda_begin_offered_link(struct gda_failover *f, int pe)
+{
+    if (gda_link_of(f->gda, pe) == GDA_LINK_NONE &&
+        __atomic_load_n(&gda_mail_of(f->gda, pe)->step, __ATOMIC_ACQUIRE))
+        begin_link(f, pe);
+}
+
+void gda_begin_wanted_links(struct gda_failover *f)
+{
+    for (int word = 0; word * 64 < f->gda->world->npes; word++) {
+        if (!__atomic_load_n(&f->gda->wanted[word], __ATOMIC_RELAXED))
+            continue;
+        uint64_t left = __atomic_exchange_n(&f->gda->wanted[word], 0, __ATOMIC_RELAXED);
+        for (; left; left &= left - 1) {
+            int pe = word * 64 + __builtin_ctzll(left);
+            if (gda_link_of(f->gda, pe) == GDA_LINK_NONE)
+                begin_link(f, pe);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------ the steps */
+
+static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
+{
+    const struct gda_mail *mail = mail_from(f, link);
+    const char *fault = gda_numbers_fault(mail->queues, gda_queues_to_pe(f->gda));
+    const uint64_t step = GDA_STEP_CONNECTED;
+    if (fault)
+        return gda_fail_record(link->pe, fault);
+    weft_status status = gda_connect_link(f->gda, link->pe, mail->queues);
+    struct remote to = gda_mail_field(f, link->pe, offsetof(struct gda_mail, step));
+    if (!status)
+        status = to.peer->ops->store(to, &step, sizeof step);
+    if (!status)
+        status = gda_ring_mail(f, link->pe);
+    if (!status)
+        set_state(f, link, GDA_LINK_CONNECTED);
+    return status;
+}
+
+static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
+                                               const struct gda_new_link *link)
+{
+    return &gda->queues[gda_queue_index(gda, link->pe, gda->queues_per_pe + link->adapter)];
+}
+
+static struct weft_dev_gda_place test_word(const struct gda_failover *f,
+                                           const struct gda_new_link *link, int i)
+{
+    struct gda *gda = f->gda;
+    struct peer peer = {.world = gda->world, .pe = link->pe};
+    size_t row = gda->world->mail_offset + (size_t)gda->world->pe * PATH_MAIL_BYTES;
+    size_t at = row + offsetof(struct gda_mail, test) + (size_t)i * sizeof(uint64_t), bytes = 8;
+    return gda_resolve_remote(gda, link->adapter, (struct remote){&peer, SEG_SYSTEM, at}, &bytes);
+}
+
+static uint64_t test_value(const struct gda_new_link *link)
+{
+    return TEST_VALUE + link->adapter;
+}
+
+/* The first requests of a host queue: write a word, read it back, and add to another. */
+static void post_test(struct gda_failover *f, struct gda_new_link *link)
+{
+    struct weft_dev_gda_queue *q = tested_queue(f->gda, link);
+    uint64_t turns = weft_dev_gda_reserve(q, TEST_BLOCKS);
+    weft_dev_gda_value(&q->ring, 0, test_word(f, link, 0), test_value(link), sizeof(uint64_t), 0);
+    weft_dev_gda_move(&q->ring, 1, WEFT_DEV_GDA_READ, test_word(f, link, 0),
+                      weft_dev_gda_result(q, 1), sizeof(uint64_t), 0);
+    weft_dev_gda_atomic8(&q->ring, 2, WEFT_DEV_GDA_ADD, test_word(f, link, 1),
+                         weft_dev_gda_result(q, 2), test_value(link), 0, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_publish(q, &q->ring, 0, TEST_BLOCKS, weft_dev_gda_ahead(turns));
+    set_state(f, link, GDA_LINK_TESTED);
+}
+
+/* What the NICs before this one have added to the word. */
+static uint64_t expected_sum(const struct gda_new_link *link)
+{
+    uint64_t sum = 0;
+    for (struct gda_new_link one = {.adapter = 0}; one.adapter < link->adapter; one.adapter++)
+        sum += test_value(&one);
+    return sum;
+}
+
+/* *fault receives what the test has found: NULL: nothing. Returns false while it is under way. */
+static bool end_test(struct gda_failover *f, const struct gda_new_link *link, const char **fault)
+{
+    struct weft_dev_gda_queue *q = tested_queue(f->gda, link);
+    uint64_t done = weft_dev_gda_look(q);
+    *fault = NULL;
+    if (done == WEFT_DEV_GDA_FAILED)
+        *fault = "the test of the new queues failed";
+    else if (done < TEST_BLOCKS && clock_now_ns() - link->begun_ns >= STEP_LIMIT)
+        *fault = "the test of the new queues took more than 10 s";
+    else if (done < TEST_BLOCKS)
+        return false;
+    else if (weft_dev_gda_result_value(q, 1, sizeof(uint64_t), 0) != test_value(link))
+        *fault = "a word came back changed";
+    else if (weft_dev_gda_result_value(q, 2, sizeof(uint64_t), 1) != expected_sum(link))
+        *fault = "an atomic returned a wrong value";
+    return true;
+}
+
+static void finish_link(struct gda_failover *f, struct gda_new_link *link, const char *fault)
+{
+    const struct path_world *world = f->gda->world;
+    gda_publish_link(f->gda, link->pe);
+    log_debug(LOG_GDA, "path gda to PE %d: queues connected at first use%s%s", link->pe,
+              fault ? ", but " : " and tested", fault ? fault : "");
+    if (fault)
+        gda_stop_link(f, link->pe, fault);
+    for (int kind = 0; kind < MEMORY_KINDS && world->report_found && !fault; kind++)
+        if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
+            world->report_found(world, (weft_kind)kind, link->pe,
+                                "connected and tested at first use");
+}
+
+/* Returns whether the link has reached another step. */
+static bool advance_link(struct gda_failover *f, struct gda_new_link *link)
+{
+    const enum gda_link state = gda_link_of(f->gda, link->pe);
+    /* Acquire: the numbers came before the step. */
+    uint64_t step = __atomic_load_n(&mail_from(f, link)->step, __ATOMIC_ACQUIRE);
+    weft_status status = WEFT_OK;
+    const char *fault;
+    if (state == GDA_LINK_OFFERED && step >= GDA_STEP_OFFERED) {
+        status = connect_link(f, link);
+    } else if (state == GDA_LINK_CONNECTED && step >= GDA_STEP_CONNECTED) {
+        post_test(f, link);
+    } else if (state == GDA_LINK_TESTED && end_test(f, link, &fault)) {
+        if (!fault && ++link->adapter < f->gda->count)
+            post_test(f, link);
+        else
+            finish_link(f, link, fault);
+    } else if (state != GDA_LINK_TESTED && clock_now_ns() - link->begun_ns >= STEP_LIMIT) {
+        status = base_fail(WEFT_ERR_TIMEOUT,
+                           "path gda: PE %d has not connected its queues to PE %d within 10 s",
+                           link->pe, f->gda->world->pe);
+    } else {
+        return false;
+    }
+    if (status)
+        f->gda->world->fail(f->gda->world, status, base_last_error());
+    return true;
+}
+
+bool gda_advance_links(struct gda_failover *f)
+{
+    bool any = false;
+    for (struct gda_new_link **at = &f->new_links, *link; (link = *at);) {
+        any |= advance_link(f, link);
+        if (gda_link_of(f->gda, link->pe) != GDA_LINK_UP) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free(link);
+    }
+    return any;
+}
+
+void gda_free_new_links(struct gda_failover *f)
+{
+    for (struct gda_new_link *link = f->new_links, *next; link; link = next) {
+        next = link->next;
+        free(link);
+    }
+}
+
+/* -------------------------------------------------------------------------------------- waiting */
+
+static void want_link(const struct gda *gda, int pe)
+{
+    __atomic_fetch_or(&gda->wanted[pe / 64], (uint64_t)1 << pe % 64, __ATOMIC_RELAXED);
+}
+
+weft_status gda_await_link(const struct gda *gda, int pe)
+{
+    struct path_wait wait = {
+        .world = gda->world, .operation = BOX_OP_PUT, .pe = pe, .expected = GDA_LINK_UP};
+    weft_status status = WEFT_OK;
+    if (!gda->failover)
+        return base_fail(WEFT_ERR_PATH, "path gda: the queues to PE %d are not connected yet", pe);
+    want_link(gda, pe);
+    gda_raise_alarm(gda->failover);
+    while (!status && gda_link_of(gda, pe) != GDA_LINK_UP)
+        status = path_wait_step(&wait, gda_link_of(gda, pe));
+    path_wait_end(&wait);
+    return status;
+}
+
+weft_status gda_await_all_links(const struct gda *gda)
+{
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < gda->world->npes && gda->failover; pe++)
+        want_link(gda, pe);
+    for (int pe = 0; pe < gda->world->npes && !status; pe++)
+        if (gda_link_of(gda, pe) != GDA_LINK_UP)
+            status = gda_await_link(gda, pe);
+    return status;
+}
+
+const char *gda_untested(const struct path_common *common, int pe)
+{
+    const struct gda *gda = (const struct gda *)(const void *)common;
+    return gda && gda_link_of(gda, pe) != GDA_LINK_UP ? "to be connected and tested at first use"
+                                                      : NULL;
+}
