@@ -268,6 +268,14 @@ static void report_found(const struct path_world *world, weft_kind kind, int pe,
     job_show_found(world->job, kind, pe, found);
 }
 
+static void report_tested(const struct path_world *world, weft_kind kind, int pe)
+{
+    struct weft_job *job = world->job;
+    job->paths.choices[kind][pe].proven = true;
+    job_show_proof(job, kind, pe);
+    job_show_found(job, kind, pe, "");
+}
+
 static void fail_from_path(const struct path_world *world, weft_status status, const char *sentence)
 {
     job_fail(world->job, status, sentence);
@@ -283,6 +291,7 @@ void job_init_paths(struct weft_job *job)
     job->paths.wait_step = wait_step;
     job->paths.wait_end = wait_end;
     job->paths.report_found = report_found;
+    job->paths.report_tested = report_tested;
     job->paths.fail = fail_from_path;
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         job->paths.atomics[kind] = PATH_NONE;

@@ -92,6 +92,10 @@ struct path_world {
      * does not wait. NULL: the job does not record it. */
     void (*report_found)(const struct path_world *world, weft_kind kind, int pe, const char *found);
 
+    /* A path that was `untested` to PE pe has passed its test. It does not wait. NULL: the job does
+     * not record it. */
+    void (*report_tested)(const struct path_world *world, weft_kind kind, int pe);
+
     /* Ends the job: operations of this PE are lost that no caller waits for. */
     void (*fail)(const struct path_world *world, weft_status status, const char *sentence);
 };
@@ -326,7 +330,7 @@ struct path_facts {
 
 struct path_choice {
     enum path_id path;
-    bool proven;                    /* The path test has passed: data, flags and atomics arrived. */
+    _Atomic bool proven;            /* The path test has passed: data, flags and atomics arrived. */
     uint32_t failed;                /* bit per path whose path test failed between the two PEs */
     char reason[PATH_REASON_BYTES]; /* why no better path was chosen; from `chosen_at` on, why this
                                        one was */

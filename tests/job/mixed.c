@@ -8,6 +8,8 @@
  *   mixed order      an atomic, a fence and a store, at the PE of the same node
  *   mixed strong     the adapters are atomic with CPUs: each pair keeps its own path
  *   mixed fails      gda fails its path test at one pair: the whole job leaves it
+ *   mixed first_use  the queues between nodes are connected and tested when they are first used
+ *   mixed first_use_fails   the same where that test fails, and path net takes over
  *   mixed lacks TEXT the reason against gda has that text, and the nodes use net */
 #include "job/job.h"
 #include "tests/job/job.h"
@@ -41,14 +43,15 @@ static const char *wanted_path(int pe, const char *between)
     return pe == me ? "self" : pe / PER_NODE == me / PER_NODE ? "p2p" : between;
 }
 
-static void chosen(const char *between, bool atomics_apart, const char *text)
+/* tested: whether the pairs between the nodes are. */
+static void check_chosen(const char *between, bool atomics_apart, const char *text, int tested)
 {
     for (int pe = 0; pe < npes; pe++) {
         weft_path_info info = {.size = sizeof info};
         OK(weft_path_query(job, pe, &info));
         const char *wanted = wanted_path(pe, between);
         bool apart = strstr(info.reason, "atomics over path gda, because") != NULL;
-        if (strcmp(info.name, wanted) != 0 || info.proven != 1 ||
+        if (strcmp(info.name, wanted) != 0 || info.proven != (wanted == between ? tested : 1) ||
             apart != (atomics_apart && strcmp(wanted, "gda") != 0) ||
             (wanted == between && !strstr(info.reason, text))) {
             fprintf(stderr, "PE %d to PE %d: path %s, proven %d, \"%s\"; wanted %s, \"%s\"\n", me,
@@ -56,6 +59,11 @@ static void chosen(const char *between, bool atomics_apart, const char *text)
             exit(1);
         }
     }
+}
+
+static void chosen(const char *between, bool atomics_apart, const char *text)
+{
+    check_chosen(between, atomics_apart, text, 1);
 }
 
 /* Every PE adds 1 to each word of every PE by four functions and takes a ticket; nothing is lost,
@@ -135,6 +143,16 @@ static void order(void)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+static void first_use(void)
+{
+    weft_path_info info = {.size = sizeof info};
+    check_chosen("gda", true, "to be connected and tested at first use", 0);
+    words();
+    chosen("gda", true, "requests to mlx5_soft0");
+    OK(weft_path_query(job, me ? 0 : npes - 1, &info));
+    CHECK(!strstr(info.reason, "first use"));
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -149,9 +167,11 @@ int main(int argc, char **argv)
         chosen("net", false, argv[2]);
     else if (strcmp(what, "strong") == 0)
         chosen("gda", false, "requests to mlx5_soft0");
-    else
+    else if (strncmp(what, "first_use", 9) != 0)
         chosen("gda", true, "requests to mlx5_soft0");
-    if (strcmp(what, "order") == 0)
+    if (strcmp(what, "first_use") == 0)
+        first_use();
+    else if (strcmp(what, "order") == 0)
         order();
     else if (strcmp(what, "chosen") != 0)
         words();

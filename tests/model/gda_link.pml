@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connecting the queues of two PEs at first use (src/path/gda/first_use.c). One of them or both want
  * it. Each leaves the numbers of its queues in the other's mail, connects its queues when the other's
- * numbers have come, reports that, and uses them when the other has reported it too. Once they are
- * up they may fail; then a count takes the numbers' place (failover.c).
+ * numbers have come, reports that, and uses them when the other has reported it too. At any time a
+ * NIC of a PE may fail towards itself: the PE then stops its queues, and later puts counts in the
+ * numbers' place (failover.c).
  *
- * Claim: a PE reads numbers only, uses its queues only when the other's are connected, and both are
- * up in the end. It fails if the step is reported before the numbers (-DSTEP_FIRST), if a PE does
- * not wait for the other's report (-DUSE_EARLY), if a count may replace numbers before the link is up
- * (-DCOUNT_EARLY), and if a PE that wants nothing does not answer an offer (-DNO_ANSWER). */
+ * Claim: a PE reads numbers only, uses its queues only when the other's have been connected, no NIC
+ * of a PE that has failed executes anything, and in the end both are up, or each knows that the
+ * other has stopped. It fails if the step is reported before the numbers (-DSTEP_FIRST), if a PE does
+ * not wait for the other's report (-DUSE_EARLY), if a count may replace numbers that the other has
+ * not read (-DCOUNT_EARLY), if links that are being connected are not stopped (-DSTOP_LATE), and if a
+ * PE that wants nothing does not answer an offer (-DNO_ANSWER). */
 #ifdef NO_ANSWER
 #define OFFERED_TO(i) false
 #else
@@ -18,19 +21,20 @@
 #else
 #define PEER_IS_CONNECTED(i) (step[i] == 2)
 #endif
+#ifdef COUNT_EARLY
+#define PEER_HAS_READ(i) true
+#else
+#define PEER_HAS_READ(i) (step[i] == 2)
+#endif
 
 mtype = { NOTHING, NUMBERS, COUNT };
-mtype = { NONE, OFFERED, CONNECTED, UP, STOPPED };
+mtype = { NONE, OFFERED, CONNECTED, UP };
 
 mtype words[2] = NOTHING; /* in the mail of PE i */
 byte step[2];             /* there: what the other has reported */
 mtype state[2] = NONE;
-bool wants[2], connected[2];
-
-inline stop(i) {
-    words[1 - i] = COUNT;
-    state[i] = STOPPED
-}
+bool wants[2], lost[2], used[2];
+bool connected[2], stopped[2], told[2]; /* the queues of PE i; the other knows that they stopped */
 
 proctype pe(byte i) {
 end:
@@ -46,22 +50,39 @@ end:
         state[i] = OFFERED
     :: state[i] == OFFERED && step[i] >= 1 ->
         assert(words[i] == NUMBERS);
-        connected[i] = true;
-        step[1 - i] = 2;
-        state[i] = CONNECTED
+        atomic {
+            connected[i] = true;
+            state[i] = CONNECTED;
+            if :: lost[i] -> stopped[i] = true; state[i] = UP :: else fi
+        };
+        step[1 - i] = 2
     :: state[i] == CONNECTED && PEER_IS_CONNECTED(i) ->
         assert(connected[1 - i]);
         state[i] = UP
-    :: state[i] == UP -> stop(i)
-#ifdef COUNT_EARLY
-    :: state[i] == CONNECTED -> stop(i)
+    :: atomic { state[i] == UP && stopped[i] && !told[i] && PEER_HAS_READ(i) ->
+            words[1 - i] = COUNT; told[i] = true }
+    :: atomic { state[i] == UP && !stopped[i] && words[i] == COUNT -> stopped[i] = true }
+    :: atomic { !lost[i] -> lost[i] = true;
+            if
+#ifdef STOP_LATE
+            :: state[i] == UP -> stopped[i] = true
+#else
+            :: state[i] == UP || state[i] == CONNECTED -> stopped[i] = true; state[i] = UP
 #endif
+            :: else
+            fi }
+    :: atomic { !used[i] && state[i] == UP && connected[1 - i] && !stopped[1 - i] && !stopped[i] ->
+            used[i] = true; /* a request is executed there */
+            assert(!lost[1 - i]) }
     od
 }
 
 proctype observer() {
+    (state[0] != NONE || state[1] != NONE);
     timeout;
-    assert((state[0] == UP || state[0] == STOPPED) && (state[1] == UP || state[1] == STOPPED))
+    assert(state[0] == UP && state[1] == UP);
+    assert(stopped[0] == stopped[1]);
+    assert(!stopped[0] || (words[0] == COUNT && words[1] == COUNT))
 }
 
 init {

@@ -40,8 +40,7 @@ enum {
     GPU_CHECKS = 16, /* queues in GPU memory that are checked at a time */
 };
 #define CHECK_EVERY  (50 * MS)
-#define DOWN_AFTER   (150 * MS) /* A port that is down for a shorter time loses nothing. */
-#define ENDING_NS    (10 * MS)  /* for responses that are on their way */
+#define ENDING_NS    (10 * MS) /* for responses that are on their way */
 #define ANSWER_LIMIT (10000 * MS)
 
 static _Thread_local bool in_failover;
@@ -188,10 +187,19 @@ static void stop_end(struct gda_failover *f, struct gda_failed_queue *queue)
         status = gda_stop_qp(queue->qp, queue->q.number, &queue->executed);
     queue->state = GDA_QUEUE_STOPPED;
     atomic_store(&f->states[queue->number], GDA_QUEUE_STOPPED);
-    if (!status)
+    if (!status && !gda_needs_numbers(f, queue->pe))
         status = gda_report_count(f, queue);
     if (status)
         lose_queue(f, queue, status);
+}
+
+weft_status gda_report_counts(struct gda_failover *f, int pe)
+{
+    weft_status status = WEFT_OK;
+    for (const struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
+        if (queue->pe == pe && queue->state >= GDA_QUEUE_STOPPED && !status)
+            status = gda_report_count(f, queue);
+    return status;
 }
 
 /* Notes that a queue has failed. cause: NULL: only if the completion entry has an error. */
@@ -230,6 +238,22 @@ static struct gda_failed_queue *note_failure(struct gda_failover *f, uint32_t nu
 
 static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause);
 
+bool gda_lost_own_queue(const struct gda_failover *f)
+{
+    int me = f->gda->world->pe;
+    for (uint32_t name = 0; name < name_count(f->gda); name++)
+        if (number_of(f->gda, me, name) < gda_all_queues(f->gda) &&
+            atomic_load(&f->states[number_of(f->gda, me, name)]) != GDA_QUEUE_WORKS)
+            return true;
+    return false;
+}
+
+/* Whether the queue exists, and is no longer under the link's own test. */
+static bool is_up(const struct gda *gda, uint32_t number)
+{
+    return gda_link_of(gda, pe_of(gda, number)) == GDA_LINK_UP;
+}
+
 /* A queue from a NIC to itself fails with the whole NIC: from then on this thread executes the
  * atomics on words that used to go through that NIC, so no other PE may reach them through it. */
 static void stop_queue(struct gda_failover *f, uint32_t number, const char *cause)
@@ -238,14 +262,16 @@ static void stop_queue(struct gda_failover *f, uint32_t number, const char *caus
     if (!queue)
         return;
     stop_end(f, queue);
-    if (queue->pe == f->gda->world->pe)
-        stop_queues_of(f, adapter_of(f->gda, number), "a queue from the adapter to itself failed");
+    if (queue->pe != f->gda->world->pe)
+        return;
+    gda_stop_new_links(f, "a queue from the adapter to itself failed");
+    stop_queues_of(f, adapter_of(f->gda, number), "a queue from the adapter to itself failed");
 }
 
 static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause)
 {
     for (uint32_t i = 0; i < gda_all_queues(f->gda); i++)
-        if (adapter_of(f->gda, i) == adapter)
+        if (adapter_of(f->gda, i) == adapter && is_up(f->gda, i))
             stop_queue(f, i, cause);
 }
 
@@ -260,12 +286,6 @@ static void end_queue(struct gda_failover *f, struct gda_failed_queue *queue)
 }
 
 /* ------------------------------------------------------------------------------------ noticing */
-
-/* Whether the queue exists, and is no longer under the link's own test. */
-static bool is_up(const struct gda *gda, uint32_t number)
-{
-    return gda_link_of(gda, pe_of(gda, number)) == GDA_LINK_UP;
-}
 
 static void stop_failed_queues(struct gda_failover *f)
 {
@@ -298,7 +318,8 @@ static void check_queues(struct gda_failover *f)
 static void stop_queues_of_peer(struct gda_failover *f, int pe)
 {
     const struct gda_mail *mail = gda_mail_of(f->gda, pe);
-    for (uint32_t name = 0; name < name_count(f->gda); name++) {
+    for (uint32_t name = 0; name < name_count(f->gda) && gda_link_of(f->gda, pe) == GDA_LINK_UP;
+         name++) {
         uint32_t number = number_of(f->gda, pe, name);
         if (__atomic_load_n(&mail->queues[name], __ATOMIC_ACQUIRE) & GDA_COUNTED &&
             number < gda_all_queues(f->gda))
@@ -335,7 +356,7 @@ static void check_ports(struct gda_failover *f, uint64_t now)
         bool down = adapter->lib->verbs.query_port(adapter->context, GDA_PORT, &port) ||
                     port.state != IBV_PORT_ACTIVE;
         f->down_ns[a] = down ? (f->down_ns[a] ? f->down_ns[a] : now) : 0;
-        if (down && now - f->down_ns[a] >= DOWN_AFTER)
+        if (down && now - f->down_ns[a] >= GDA_DOWN_AFTER)
             stop_queues_of(f, a, "the port is down");
     }
 }

@@ -45,8 +45,12 @@ struct gda_failed_queue {
 };
 
 enum { GDA_MAIL_QUEUES = 32, GDA_COUNTED = 1u << 31 };
+#define GDA_DOWN_AFTER                                                                             \
+    ((uint64_t)150 * 1000 * 1000) /* ns; a shorter interruption loses nothing                      \
+                                   */
 
-/* What a sender has reported of its queues to the receiver. */
+/* What a sender has reported of its queues to the receiver: their numbers are in the mail; they are
+ * connected to the receiver's, whose numbers it has read. */
 enum gda_step { GDA_STEP_NONE, GDA_STEP_OFFERED, GDA_STEP_CONNECTED };
 
 /* Where a PE leaves messages for another one: row `sender` of the receiver's mail. */
@@ -75,6 +79,7 @@ struct gda_mail {
 struct gda_new_link {
     struct gda_new_link *next;
     int pe;
+    bool owes_counts;  /* It is up and stopped; the peer does not know yet what was executed. */
     uint32_t adapter;  /* the NIC under test */
     uint64_t begun_ns; /* start of the present step */
 };
@@ -114,6 +119,12 @@ uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
 /* Wakes the failover thread, which looks at all queues and at what this PE wants. */
 void gda_raise_alarm(struct gda_failover *f);
 
+/* Whether a queue from one of this PE's NICs to itself has failed. */
+bool gda_lost_own_queue(const struct gda_failover *f);
+
+/* Reports to PE pe how many messages its stopped queues have executed. */
+weft_status gda_report_counts(struct gda_failover *f, int pe);
+
 /* Stops all queues to a PE, whose requests are executed over the other path from now on. */
 void gda_stop_link(struct gda_failover *f, int pe, const char *cause);
 
@@ -146,6 +157,12 @@ weft_status gda_atomic_anywhere(struct gda_failover *f, struct remote at, weft_a
 /* Begins links that this PE wants, or that PE pe has offered. */
 void gda_begin_wanted_links(struct gda_failover *f);
 void gda_begin_offered_link(struct gda_failover *f, int pe);
+
+/* Whether the peer still needs the numbers in its mail. */
+bool gda_needs_numbers(const struct gda_failover *f, int pe);
+
+/* Stops links that are being connected. A peer may use their NIC already. */
+void gda_stop_new_links(struct gda_failover *f, const char *cause);
 
 /* Takes the next step of each new link. Returns whether there was one to take. */
 bool gda_advance_links(struct gda_failover *f);

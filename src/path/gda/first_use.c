@@ -8,7 +8,9 @@
  *     UP          the test has passed; the threads that wait for the link go on
  *
  * A link whose test fails is up as well, and its queues have failed: failover.c executes their
- * requests over the other path. Spin model gda_link. */
+ * requests over the other path. The same happens to links of a PE one of whose NICs has failed
+ * towards itself. Their queues are stopped at once, and the peer is told when it does not need the
+ * numbers in its mail any more, in whose place the counts come. Spin model gda_link. */
 #include "path/gda/failover.h"
 
 #include "base/clock.h"
@@ -92,22 +94,26 @@ void gda_begin_wanted_links(struct gda_failover *f)
 
 /* ------------------------------------------------------------------------------------ the steps */
 
+static weft_status report_step(struct gda_failover *f, int pe, enum gda_step step)
+{
+    const uint64_t value = step;
+    struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, step));
+    weft_status status = to.peer->ops->store(to, &value, sizeof value);
+    return status ? status : gda_ring_mail(f, pe);
+}
+
 static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
 {
     const struct gda_mail *mail = mail_from(f, link);
     const char *fault = gda_numbers_fault(mail->queues, gda_queues_to_pe(f->gda));
-    const uint64_t step = GDA_STEP_CONNECTED;
     if (fault)
         return gda_fail_record(link->pe, fault);
     weft_status status = gda_connect_link(f->gda, link->pe, mail->queues);
-    struct remote to = gda_mail_field(f, link->pe, offsetof(struct gda_mail, step));
-    if (!status)
-        status = to.peer->ops->store(to, &step, sizeof step);
-    if (!status)
-        status = gda_ring_mail(f, link->pe);
     if (!status)
         set_state(f, link, GDA_LINK_CONNECTED);
-    return status;
+    if (!status && gda_lost_own_queue(f))
+        gda_stop_new_links(f, "a queue from the adapter to itself failed");
+    return status ? status : report_step(f, link->pe, GDA_STEP_CONNECTED);
 }
 
 static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
@@ -160,7 +166,12 @@ static bool end_test(struct gda_failover *f, const struct gda_new_link *link, co
     struct weft_dev_gda_queue *q = tested_queue(f->gda, link);
     uint64_t done = weft_dev_gda_look(q);
     *fault = NULL;
-    if (done == WEFT_DEV_GDA_FAILED)
+    if (__atomic_load_n(&mail_from(f, link)->queues[0], __ATOMIC_RELAXED) & GDA_COUNTED)
+        *fault = "the peer has stopped the queue";
+    else if (f->down_ns[link->adapter] &&
+             clock_now_ns() - f->down_ns[link->adapter] >= GDA_DOWN_AFTER)
+        *fault = "the port is down";
+    else if (done == WEFT_DEV_GDA_FAILED)
         *fault = "the test of the new queues failed";
     else if (done < TEST_BLOCKS && clock_now_ns() - link->begun_ns >= STEP_LIMIT)
         *fault = "the test of the new queues took more than 10 s";
@@ -181,10 +192,26 @@ static void finish_link(struct gda_failover *f, struct gda_new_link *link, const
               fault ? ", but " : " and tested", fault ? fault : "");
     if (fault)
         gda_stop_link(f, link->pe, fault);
-    for (int kind = 0; kind < MEMORY_KINDS && world->report_found && !fault; kind++)
+    for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && !fault; kind++)
         if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
-            world->report_found(world, (weft_kind)kind, link->pe,
-                                "connected and tested at first use");
+            world->report_tested(world, (weft_kind)kind, link->pe);
+}
+
+bool gda_needs_numbers(const struct gda_failover *f, int pe)
+{
+    return pe != f->gda->world->pe && !f->gda->eager &&
+           __atomic_load_n(&gda_mail_of(f->gda, pe)->step, __ATOMIC_ACQUIRE) < GDA_STEP_CONNECTED;
+}
+
+void gda_stop_new_links(struct gda_failover *f, const char *cause)
+{
+    for (struct gda_new_link *link = f->new_links; link; link = link->next) {
+        enum gda_link state = gda_link_of(f->gda, link->pe);
+        if (state != GDA_LINK_CONNECTED && state != GDA_LINK_TESTED)
+            continue;
+        link->owes_counts = gda_needs_numbers(f, link->pe);
+        finish_link(f, link, cause);
+    }
 }
 
 /* Returns whether the link has reached another step. */
@@ -204,6 +231,9 @@ static bool advance_link(struct gda_failover *f, struct gda_new_link *link)
             post_test(f, link);
         else
             finish_link(f, link, fault);
+    } else if (link->owes_counts && step >= GDA_STEP_CONNECTED) {
+        link->owes_counts = false;
+        status = gda_report_counts(f, link->pe);
     } else if (state != GDA_LINK_TESTED && clock_now_ns() - link->begun_ns >= STEP_LIMIT) {
         status = base_fail(WEFT_ERR_TIMEOUT,
                            "path gda: PE %d has not connected its queues to PE %d within 10 s",
@@ -221,7 +251,7 @@ bool gda_advance_links(struct gda_failover *f)
     bool any = false;
     for (struct gda_new_link **at = &f->new_links, *link; (link = *at);) {
         any |= advance_link(f, link);
-        if (gda_link_of(f->gda, link->pe) != GDA_LINK_UP) {
+        if (gda_link_of(f->gda, link->pe) != GDA_LINK_UP || link->owes_counts) {
             at = &link->next;
             continue;
         }
