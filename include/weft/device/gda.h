@@ -328,8 +328,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
     weft_dev_gda_inline_head(&q->ring, span.base, at, bytes,
                              blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
     if (blocks > 1) {
+        weft_dev_gda_fill(&span, blocks);
         weft_dev_gda_nop(&q->ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        span.fillers = blocks;
     }
     weft_dev_gda_inline_data(&q->ring, span.base, src, bytes);
     weft_dev_gda_give(&span);
@@ -474,7 +474,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     if (gda->dumps) {
         weft_dev_gda_dump(&q->ring, span.end - 1, here, WORD,
                           WEFT_DEV_GDA_SIGNALED | WEFT_DEV_GDA_FENCED);
-        span.fillers = 1;
+        weft_dev_gda_fill(&span, 1);
     }
     weft_dev_gda_flush_given(q, span.end);
     *end = span.end;
@@ -619,7 +619,7 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
     if (whole && copied) {
         weft_dev_gda_inline_head(&q->ring, span.base, weft_dev_gda_keyed(q, spot), (uint32_t)whole,
                                  0);
-        span.fillers = blocks - 1;
+        weft_dev_gda_fill(&span, blocks - 1);
         weft_dev_gda_inline_data(&q->ring, span.base, src, (uint32_t)whole);
     } else if (whole) {
         weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE, weft_dev_gda_keyed_data(q, spot),

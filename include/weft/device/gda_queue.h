@@ -310,19 +310,31 @@ WEFT_DEVICE int weft_dev_gda_mark(struct weft_dev_gda_queue *q, uint32_t base, u
  * peer reports how many messages its NIC has executed, and the host executes the rest
  * (src/path/gda/failover.c). --- */
 
-/* Adds `n` fillers among the blocks before `end`. The thread whose turn it is calls it, before it
- * writes the doorbell record for `end`. Relaxed: the fence before the record follows. When a queue
- * has failed, the host reads the blocks before `end` only after the record (failover.c). */
-WEFT_DEVICE void weft_dev_gda_add_fillers(struct weft_dev_gda_queue *q, uint32_t n, uint32_t end)
+/* The count of fillers so far. Only the thread whose turn it is reads and changes it: the previous
+ * one stored it before it passed the turn on. A CPU may load it before the atomic that returned the
+ * turn, without the fence; a GPU does not load behind a branch before the branch is decided. */
+WEFT_DEVICE uint64_t weft_dev_gda_counted(const struct weft_dev_gda_queue *q)
 {
-    uint64_t counted = weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    if (!WEFT_TARGET_GPU)
+        weft_dev_fence(WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
+    return weft_dev_load_u64(&q->counted, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+}
+
+/* Adds `n` fillers among the blocks before `end` to `counted`. The thread whose turn it is calls
+ * it, before it writes the doorbell record for `end`. Relaxed: the fence before the record follows.
+ * When a queue has failed, the host reads the blocks before `end` only after the record
+ * (failover.c). */
+WEFT_DEVICE void weft_dev_gda_add_fillers(struct weft_dev_gda_queue *q, uint64_t counted,
+                                          uint32_t n, uint32_t end)
+{
     weft_dev_store_u64(&q->counted, ((counted >> 32) + n) << 32 | end, WEFT_ORDER_RELAXED,
                        WEFT_SCOPE_GPU);
 }
 
 /* Leaves the number of fillers of a span that begins at `base` for the thread that publishes it: as
  * many bits. They are set before the span's mark. */
-WEFT_DEVICE void weft_dev_gda_leave_fillers(struct weft_dev_gda_queue *q, uint64_t base, uint32_t n)
+WEFT_DEVICE_NOINLINE void weft_dev_gda_leave_fillers(struct weft_dev_gda_queue *q, uint64_t base,
+                                                     uint32_t n)
 {
     WEFT_NO_UNROLL
     for (uint32_t some; n; n -= some, base += some) {
@@ -354,7 +366,7 @@ WEFT_DEVICE void weft_dev_gda_count_fillers(struct weft_dev_gda_queue *q, uint32
         found += weft_dev_popcount_u64(bits);
     }
     if (found)
-        weft_dev_gda_add_fillers(q, found, end);
+        weft_dev_gda_add_fillers(q, weft_dev_gda_counted(q), found, end);
 }
 
 /* Rings the doorbell for blocks up to `end`, and passes the turn on from `base`. `ring` is the
@@ -433,14 +445,13 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_follow(q, (uint32_t)end);
 }
 
-WEFT_DEVICE_NOINLINE void weft_dev_gda_publish_filled(struct weft_dev_gda_queue *q, uint64_t base,
-                                                      uint64_t end, uint32_t ahead,
-                                                      uint32_t fillers)
+WEFT_DEVICE void weft_dev_gda_publish_filled(struct weft_dev_gda_queue *q, uint64_t base,
+                                             uint64_t end, uint32_t ahead, uint32_t fillers)
 {
     if (ahead)
         weft_dev_gda_leave_fillers(q, base, fillers);
     else
-        weft_dev_gda_add_fillers(q, fillers, (uint32_t)end);
+        weft_dev_gda_add_fillers(q, weft_dev_gda_counted(q), fillers, (uint32_t)end);
     weft_dev_gda_publish(q, &q->ring, base, end, ahead);
 }
 

@@ -58,7 +58,7 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t wh
     uint32_t queue = (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
     uint64_t first = weft_dev_gda_queues_to(gda, pe);
     if (!WEFT_DEV_LIKELY(first))
-        return weft_dev_gda_connect(pe, queue);
+        return WEFT_DEV_CALL_RARELY(weft_dev_gda_connect, pe, queue);
     return (struct weft_dev_gda_queue *)(uintptr_t)first + queue;
 }
 
@@ -289,6 +289,7 @@ struct weft_dev_gda_span {
     uint64_t base, end;
     uint32_t ahead;   /* earlier blocks that are not published; 0: it is this span's turn */
     uint32_t fillers; /* blocks that begin no message */
+    uint64_t counted; /* fillers before the span, if it is its turn */
 };
 
 /* Marks the queue as used: fences and quiets check only used queues. Every reservation without its
@@ -346,6 +347,14 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
            weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
 }
 
+/* `n` blocks of the span begin no message. It loads early what the queue has counted: the load then
+ * takes no time before the doorbell. */
+WEFT_DEVICE void weft_dev_gda_fill(struct weft_dev_gda_span *span, uint32_t n)
+{
+    span->fillers = n;
+    span->counted = n && !span->ahead ? weft_dev_gda_counted(span->q) : 0;
+}
+
 /* Reserves blocks, and waits until the ring has space for them. */
 WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                    const struct weft_dev_request *r, uint32_t blocks)
@@ -355,10 +364,11 @@ WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_d
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 {
-    if (span->fillers)
-        weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead, span->fillers);
-    else
-        weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
+    if (span->fillers && span->ahead)
+        WEFT_DEV_CALL_RARELY(weft_dev_gda_leave_fillers, span->q, span->base, span->fillers);
+    else if (span->fillers)
+        weft_dev_gda_add_fillers(span->q, span->counted, span->fillers, (uint32_t)span->end);
+    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
 }
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
@@ -382,8 +392,8 @@ WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, weft_lane_m
     g->first = g->last = weft_dev_lane();
     int begun = weft_dev_gda_begin(&g->span, q, r, blocks + (uint32_t)nop);
     if (begun && nop) {
+        weft_dev_gda_fill(&g->span, blocks);
         weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        g->span.fillers = blocks;
     }
     g->at = g->span.base;
     g->ends = !nop;
@@ -416,9 +426,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, 
     g->span.base = 0;
     if (lane == g->first) {
         begun = weft_dev_gda_begin(&g->span, q, r, total + nop);
+        weft_dev_gda_fill(&g->span, total - weft_dev_lanes_count(mask) + nop);
         if (begun && nop)
             weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-        g->span.fillers = total - weft_dev_lanes_count(mask) + nop;
     }
     g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
     g->span.end = g->span.base + total + nop;
