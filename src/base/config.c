@@ -136,6 +136,13 @@ static bool parse_pattern(const char *text)
     return true;
 }
 
+static bool parse_provider(const char *text, int64_t *number)
+{
+    const char *addition = strchr(text, '+');
+    *number = addition != NULL;
+    return !addition || strcmp(addition, "+encrypted") == 0;
+}
+
 static bool parse_bool(const char *text, int64_t *number)
 {
     static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
@@ -180,6 +187,8 @@ static bool parse_value(const struct config_var *var, const char *text, int64_t 
         return parse_levels(text, number);
     case CONFIG_PATTERN:
         return parse_pattern(text);
+    case CONFIG_PROVIDER:
+        return parse_provider(text, number);
     case CONFIG_BOOL:
         return parse_bool(text, number);
     case CONFIG_CHOICE:
@@ -308,6 +317,8 @@ static const char *describe_accepted(const struct config_var *var)
 #undef NAME
     case CONFIG_PATTERN:
         return "a file name with no % but %h (host), %p (process ID) and %%";
+    case CONFIG_PROVIDER:
+        return "the name of a provider, alone or with +encrypted, such as tcp+encrypted";
     case CONFIG_BOOL:
         return "0 or 1";
     case CONFIG_CHOICE:

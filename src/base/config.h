@@ -20,6 +20,8 @@ enum config_type {
     CONFIG_BOOL,     /* 1, 0, yes, no, on, off, true, false */
     CONFIG_LEVELS,   /* log levels, see log_levels.h; the value is a log_levels */
     CONFIG_PATTERN,  /* a file name, in which %h is the host, %p the process ID, %% a % */
+    CONFIG_PROVIDER, /* a provider of libfabric or "", then optionally "+encrypted"; the value is 1
+                        with it */
     CONFIG_CHOICE,   /* one of the words a|b|c; the value is its index */
 };
 
@@ -49,8 +51,9 @@ enum config_type {
     X(WAIT_LIMIT, CONFIG_DURATION, "10m", NULL,                                                    \
       "A wait fails when the PEs that it depends on make no progress for this time; 0 = "          \
       "never.")                                                                                    \
-    X(FABRIC_PROVIDER, CONFIG_STRING, "", NULL,                                                    \
-      "libfabric provider for path net, such as verbs, tcp or shm; empty: the fastest.")           \
+    X(FABRIC_PROVIDER, CONFIG_PROVIDER, "", NULL,                                                  \
+      "libfabric provider for path net, such as verbs or tcp; empty: the fastest; +encrypted, "    \
+      "as in tcp+encrypted: encrypts.")                                                            \
     X(COLL, CONFIG_CHOICE, "auto",                                                                 \
       "auto|packets|two|lines|twolines|direct|scratch|engines|copies",                             \
       "Algorithm of GPU collectives: packets = LL, lines = LL128, two* = two-shot, copies = host " \

@@ -130,6 +130,33 @@ static void bad_values_of_the_proxy(void **state)
     assert_int_equal(config_int(CONFIG_TEST_PROXY_SLOTS), 1 << 20);
 }
 
+static void encryption_is_a_part_of_the_provider(void **state)
+{
+    static const struct {
+        const char *text;
+        bool good, encrypted;
+    } rows[] = {{"", true, false},
+                {"verbs;ofi_rxm", true, false},
+                {"tcp+encrypted", true, true},
+                {"+encrypted", true, true},
+                {"tcp+", false, false},
+                {"tcp+encrypt", false, false},
+                {"tcp+encrypted+", false, false},
+                {"tcp+encrypted,shm", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("WEFT_FABRIC_PROVIDER", rows[i].text, 1);
+        config_reset();
+        assert_int_equal(config_check(), rows[i].good ? WEFT_OK : WEFT_ERR_CONFIG);
+        assert_int_equal(config_bool(CONFIG_FABRIC_PROVIDER), rows[i].encrypted);
+        assert_string_equal(config_string(CONFIG_FABRIC_PROVIDER),
+                            rows[i].good ? rows[i].text : "");
+        if (!rows[i].good)
+            assert_non_null(strstr(weft_last_error(), "alone or with +encrypted"));
+    }
+    unsetenv("WEFT_FABRIC_PROVIDER");
+}
+
 static void environment_wins_over_default(void **state)
 {
     assert_int_equal(config_size(CONFIG_HEAP_SIZE), 4ull << 30);
@@ -370,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup(environment_wins_over_default, reset),
         cmocka_unit_test_setup(lists_of_cpus, reset),
         cmocka_unit_test_setup(bad_values_of_the_proxy, reset),
+        cmocka_unit_test_setup(encryption_is_a_part_of_the_provider, reset),
         cmocka_unit_test_setup(no_library_is_named_to_a_privileged_program, reset),
         cmocka_unit_test_setup(no_file_is_written_for_a_privileged_program, reset),
         cmocka_unit_test_setup(log_levels_of_subsystems, reset),

@@ -98,6 +98,7 @@ static struct {
     net_rows rows;
     uint64_t networks;
     struct net_config wish;
+    char provider[64]; /* wish.provider */
 } c;
 
 weft_status __wrap_net_choose_rows(const struct net_provider_entry *entries, size_t count,
@@ -108,6 +109,8 @@ weft_status __wrap_net_choose_rows(const struct net_provider_entry *entries, siz
     assert_true(c.chosen < 2);
     c.counts[c.chosen] = count;
     c.wish = *config;
+    snprintf(c.provider, sizeof c.provider, "%s", config->provider);
+    c.wish.provider = c.provider;
     if (!c.chosen)
         memcpy(c.offers, entries, count * sizeof *entries);
     weft_status status = c.status[c.chosen++];
@@ -334,6 +337,36 @@ static void the_configuration_is_used(void **context)
     assert_string_equal(c.wish.provider, "verbs");
     assert_string_equal(c.wish.interface, "mlx5_0,mlx5_1");
     assert_true(c.wish.nodes);
+}
+
+static void all_pes_encrypt_or_none(void **context)
+{
+    static const struct {
+        const char *provider, *name;
+        uint64_t others[PES];
+        const char *error; /* NULL: none */
+    } rows[] = {
+        {"tcp+encrypted", "tcp", {1, 1, 1}, NULL},
+        {"+encrypted", "", {1, 1, 1}, NULL},
+        {"tcp", "tcp", {0, 0, 0}, NULL},
+        {"tcp", "tcp", {1, 1, 1}, "at PE 0 and not at PE 1"},
+        {"tcp", "tcp", {0, 0, 1}, "at PE 2 and not at PE 0"},
+        {"tcp+encrypted", "tcp", {0, 0, 0}, "at PE 1 and not at PE 0"},
+    };
+    (void)context;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        prepare(NULL);
+        setenv("WEFT_FABRIC_PROVIDER", rows[i].provider, 1);
+        config_reset();
+        for (int pe = 0; pe < PES; pe++)
+            others[pe].encrypted = rows[i].others[pe];
+        assert_int_equal(find(), rows[i].error ? WEFT_ERR_CONFIG : WEFT_OK);
+        assert_string_equal(c.wish.provider, rows[i].name);
+        assert_int_equal(takes, !rows[i].error);
+        if (rows[i].error)
+            assert_non_null(strstr(base_last_error(), rows[i].error));
+    }
+    prepare(NULL);
 }
 
 static void queues_are_made_for_the_peers_of_the_job(void **context)
@@ -610,6 +643,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_hints_are_what_the_path_can_use, prepare),
         cmocka_unit_test_setup(the_configuration_is_used, prepare),
+        cmocka_unit_test_setup(all_pes_encrypt_or_none, prepare),
         cmocka_unit_test_setup(queues_are_made_for_the_peers_of_the_job, prepare),
         cmocka_unit_test_setup(what_a_provider_can_do_is_described, prepare),
         cmocka_unit_test_setup(whom_an_address_reaches_is_described, prepare),

@@ -284,6 +284,11 @@ static weft_status find_own_adapters(struct nic_finding *finding)
     weft_status status = check_config();
     if (status)
         return status;
+    if (config_bool(CONFIG_FABRIC_PROVIDER)) {
+        snprintf(finding->lacks, finding->lacks_bytes,
+                 "WEFT_FABRIC_PROVIDER asks for encryption, and adapters send plain text");
+        return WEFT_OK;
+    }
     finding->candidates.requested = config_choice(CONFIG_RAILS);
     if (!find_library_folder(folder)) {
         snprintf(finding->lacks, finding->lacks_bytes,

@@ -8,6 +8,7 @@
  * A receiver accepts a message only if the authentication word is that of the sending PE, the
  * length is what arrived, and the sequence numbers are possible for that PE. Everything else is
  * dropped, and fails no PE. */
+#include "path/net/encrypt.h"
 #include "path/net/hmem.h"
 
 #include "base/clock.h"
@@ -46,17 +47,24 @@ void net_free_message(struct path_common *net, struct net_message *message)
     net->sends.free = message;
 }
 
+/* Adds a slab of messages to the free list. An envelope follows each if the job encrypts. */
+static void add_messages(struct path_common *net)
+{
+    void *const *descriptors;
+    size_t bytes = sizeof(struct net_message) + (net->encryption ? NET_WIRE_BYTES : 0);
+    char *slab = net_alloc_message_slab(net, MESSAGES_PER_SLAB * bytes, &descriptors);
+    for (int i = 0; slab && i < MESSAGES_PER_SLAB; i++) {
+        struct net_message *message = (struct net_message *)(void *)(slab + (size_t)i * bytes);
+        message->descriptors = descriptors;
+        message->envelope = net->encryption ? (struct net_envelope *)(void *)(message + 1) : NULL;
+        net_free_message(net, message);
+    }
+}
+
 struct net_message *net_alloc_message(struct path_common *net)
 {
-    if (!net->sends.free) {
-        void *const *descriptors;
-        struct net_message *slab = net_alloc_message_slab(
-            net, MESSAGES_PER_SLAB * sizeof(struct net_message), &descriptors);
-        for (int i = 0; slab && i < MESSAGES_PER_SLAB; i++) {
-            slab[i].descriptors = descriptors;
-            net_free_message(net, &slab[i]);
-        }
-    }
+    if (!net->sends.free)
+        add_messages(net);
     struct net_message *message = net->sends.free;
     if (message)
         net->sends.free = message->next;
@@ -70,6 +78,7 @@ struct net_message *net_new_message(struct path_common *net, struct net_peer *pe
         return NULL;
     message->in_flight = message->queued = message->unacknowledged = message->is_probe = false;
     message->sequence = 0;
+    message->encrypted_bytes = 0;
     message->post.kind = NET_POST_SEND;
     message->post.peer = peer;
     *net_message_head(message) = (struct net_head){.auth_word = peer->outgoing.auth_word,
@@ -113,13 +122,28 @@ void net_write_sequences(const struct net_peer *peer, struct net_message *messag
     head->answers_received = peer->link.answers_received + peer->incoming.first_answer;
 }
 
+ssize_t net_post_send(struct path_common *net, struct net_message *message, int rail)
+{
+    const void *bytes = message->bytes;
+    size_t count = net_message_head(message)->bytes;
+    if (unlikely(message->envelope != NULL)) {
+        bytes = message->envelope;
+        count = net_encrypt_message(net, message);
+        if (!count)
+            return -FI_ENOMEM;
+    }
+    ssize_t error = fi_send(net->rails[rail].endpoint, bytes, count, message->descriptors[rail],
+                            message->post.peer->rails.address[rail], &message->post.context);
+    if (error != -FI_EAGAIN) /* A retransmission is another message to the receiver. */
+        message->encrypted_bytes = 0;
+    return error;
+}
+
 /* Sends the message. False: the provider returned FI_EAGAIN. True also if the message waits for
  * another rail, or is dropped since its peer has failed. */
 static bool try_send_message(struct path_common *net, struct net_message *message)
 {
     struct net_peer *peer = message->post.peer;
-    struct net_rail *rail = &net->rails[peer->link.rail];
-    struct net_head *head = net_message_head(message);
     message->queued = false;
     if (unlikely(peer->failed || peer->link.suspected_failure[0])) {
         if (!peer->failed)
@@ -128,9 +152,7 @@ static bool try_send_message(struct path_common *net, struct net_message *messag
         return true;
     }
     net_write_sequences(peer, message);
-    ssize_t error =
-        fi_send(rail->endpoint, message->bytes, head->bytes, message->descriptors[peer->link.rail],
-                peer->rails.address[peer->link.rail], &message->post.context);
+    ssize_t error = net_post_send(net, message, peer->link.rail);
     if (error == -FI_EAGAIN)
         return false;
     if (error) {
@@ -139,7 +161,7 @@ static bool try_send_message(struct path_common *net, struct net_message *messag
     }
     message->in_flight = true;
     message->rail = peer->link.rail;
-    rail->sends_in_flight++;
+    net->rails[message->rail].sends_in_flight++;
     if (net->rail_count > 1 && net_find_other_rail(net, peer, peer->link.rail) >= 0)
         net_retain_message(peer, message);
     return true;
@@ -338,8 +360,9 @@ weft_status net_post_receive(struct path_common *net, int rail_index, struct net
     message->post.peer = NULL;
     message->rail = (uint8_t)rail_index;
     ssize_t error =
-        fi_recv(rail->endpoint, message->bytes, NET_MESSAGE_BYTES, message->descriptors[rail_index],
-                FI_ADDR_UNSPEC, &message->post.context);
+        fi_recv(rail->endpoint, message->envelope ? (void *)message->envelope : message->bytes,
+                message->envelope ? NET_WIRE_BYTES : NET_MESSAGE_BYTES,
+                message->descriptors[rail_index], FI_ADDR_UNSPEC, &message->post.context);
     return error ? net_call_failed(net, rail, "fi_recv", (int)error) : WEFT_OK;
 }
 
@@ -410,9 +433,10 @@ static void drop_unauthenticated(struct path_common *net, int rail)
         return;
     net->warned_ns = now;
     log_warn(LOG_NET,
-             "path net: %llu messages over %s came from no PE of this job and were dropped; "
+             "path net: %llu messages over %s came from no PE of this job%s and were dropped; "
              "another program sends to this port (docs/security.md)",
-             (unsigned long long)net->unauthenticated, net_interface_name(&net->rails[rail]));
+             (unsigned long long)net->unauthenticated, net_interface_name(&net->rails[rail]),
+             net->encryption ? ", or were changed or repeated on the way," : "");
 }
 
 void net_message_lost(struct path_common *net, struct net_message *message, int error)
@@ -537,6 +561,8 @@ void net_message_received(struct path_common *net, struct net_message *message, 
 {
     const struct net_head *head = net_message_head(message);
     int rail = message->rail;
+    if (unlikely(message->envelope != NULL))
+        bytes = net_decrypt_message(net, message, bytes);
     SANITIZER_HIDE(message->bytes + bytes, sizeof message->bytes - bytes);
     struct net_peer *peer = find_sender(net, message, bytes, source);
     struct decoded_head decoded;

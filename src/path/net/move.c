@@ -99,9 +99,7 @@ static bool send_probe(struct path_common *net, struct net_peer *peer, int index
     message->is_probe = true;
     message->rail = (uint8_t)index;
     net_write_sequences(peer, message);
-    ssize_t error =
-        fi_send(rail->endpoint, message->bytes, net_message_head(message)->bytes,
-                message->descriptors[index], peer->rails.address[index], &message->post.context);
+    ssize_t error = net_post_send(net, message, index);
     message->in_flight = !error;
     rail->sends_in_flight += !error;
     net_release_message(net, message);

@@ -9,16 +9,24 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 3 << 10,  /* puts up to this size go in messages */
+    SMALL_BYTES = 3 << 10, /* puts up to this size go in messages */
+    /* Bytes of a put that fill a message. */
+    RECORD_BYTES = NET_MESSAGE_BYTES - sizeof(struct net_head) - sizeof(struct net_record),
     SMALL_GET_BYTES = 1024, /* gets up to this size go in messages, if a CPU of the peer executes
                                RMA operations anyway */
-    SMALL_GPU_GET_BYTES = 8192, /* gets from GPU memory up to this size go in messages */
-    /* Bytes of a get from GPU memory in messages that are requested at a time. */
-    GPU_FRAGMENT_BYTES = 256 << 10,
+    SMALL_GPU_GET_BYTES = 8192,     /* gets from GPU memory up to this size go in messages */
+    GET_FRAGMENT_BYTES = 256 << 10, /* bytes of a get in messages that are requested at a time */
     NET_STREAM = 2 /* internal stream for copies; contexts are spread over all of them */
 };
 
 /* ------------------------------------------------------------------------ transfers in messages */
+
+/* Whether a put or get is an RMA operation: it is larger than `small`, and messages are not
+ * encrypted. */
+static bool uses_rma(const struct path_common *net, size_t bytes, size_t small)
+{
+    return bytes > small && !net->rails[0].traits.messages_only;
+}
 
 static weft_status add_put_record(struct net_state *state, struct remote to, enum net_kind kind,
                                   const void *src, size_t bytes)
@@ -39,8 +47,9 @@ weft_status net_put_by_requests(struct net_state *state, struct remote to, const
                                 size_t bytes)
 {
     weft_status status = WEFT_OK;
+    size_t most = state->net->rails[0].traits.messages_only ? RECORD_BYTES : SMALL_BYTES;
     for (size_t step_bytes; bytes && !status; bytes -= step_bytes) {
-        step_bytes = bytes < SMALL_BYTES ? bytes : SMALL_BYTES;
+        step_bytes = bytes < most ? bytes : most;
         status = add_put_record(state, to, NET_PUT, src, step_bytes);
         to.offset += step_bytes;
         src = (const char *)src + step_bytes;
@@ -59,17 +68,23 @@ static weft_status get_by_request(struct net_state *state, struct remote from, v
                           bytes, nbi);
 }
 
-weft_status net_get_by_requests(struct net_state *state, struct remote from, void *dst,
-                                size_t bytes)
+static weft_status get_by_requests(struct net_state *state, struct remote from, void *dst,
+                                   size_t bytes, bool nbi)
 {
     weft_status status = WEFT_OK;
     for (size_t step_bytes; bytes && !status; bytes -= step_bytes) {
-        step_bytes = bytes < GPU_FRAGMENT_BYTES ? bytes : GPU_FRAGMENT_BYTES;
-        status = get_by_request(state, from, dst, step_bytes, false, false);
+        step_bytes = bytes < GET_FRAGMENT_BYTES ? bytes : GET_FRAGMENT_BYTES;
+        status = get_by_request(state, from, dst, step_bytes, false, nbi);
         from.offset += step_bytes;
         dst = (char *)dst + step_bytes;
     }
     return status;
+}
+
+weft_status net_get_by_requests(struct net_state *state, struct remote from, void *dst,
+                                size_t bytes)
+{
+    return get_by_requests(state, from, dst, bytes, false);
 }
 
 /* ----------------------------------------------------------------------- put and get, lock held */
@@ -92,7 +107,7 @@ static weft_status put_locked(struct net_state *state, struct remote to, const v
                               size_t bytes, bool nbi)
 {
     struct net_peer *peer = &state->net->peers[to.peer->pe];
-    bool large = bytes > SMALL_BYTES;
+    bool large = uses_rma(state->net, bytes, SMALL_BYTES);
     if (large && to.segment == SEG_GPU)
         return put_staged(state, to, src, bytes, false, nbi);
     weft_status status = net_check_failure(state->net, peer);
@@ -130,6 +145,8 @@ static weft_status get_locked(struct net_state *state, struct remote from, void 
     bool few = bytes <= SMALL_GPU_GET_BYTES && peer->gpu.access != NET_GPU_DIRECT;
     if (from.segment == SEG_GPU && few)
         return net_get_by_requests(state, from, dst, bytes);
+    if (!uses_rma(state->net, bytes, 0))
+        return get_by_requests(state, from, dst, bytes, nbi);
     status = from.segment == SEG_GPU ? net_stage_transfer(state, from, dst, bytes, false, false)
                                      : net_read(state, from, dst, bytes);
     return status || nbi ? status : net_await_reads(state, peer);
@@ -360,10 +377,12 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
         return status;
     net_lock(state->net);
     status = net_check_failure(state->net, peer);
+    bool rma = uses_rma(state->net, s->element, 0);
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)
-        status = net_read(state, from, to + i * s->local_step, s->element);
+        status = rma ? net_read(state, from, to + i * s->local_step, s->element)
+                     : get_locked(state, from, to + i * s->local_step, s->element, true);
     if (!status)
-        status = net_await_reads(state, peer);
+        status = rma ? net_await_reads(state, peer) : net_complete_context(state);
     pthread_mutex_unlock(&state->net->lock);
     return status;
 }

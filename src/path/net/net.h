@@ -77,6 +77,8 @@ struct net_message {
     uint8_t rail;
     uint64_t sequence; /* from 1, counted apart for requests and answers; 0: a probe */
     struct net_message *next_unacknowledged;
+    struct net_envelope *envelope; /* the encrypted message; NULL: messages are not encrypted */
+    uint32_t encrypted_bytes; /* bytes of `envelope`, which is to be posted; 0: not encrypted yet */
     _Alignas(8) unsigned char bytes[NET_MESSAGE_BYTES];
 };
 
@@ -234,6 +236,7 @@ struct net_traits {
     bool cpu_executes_rma;  /* A CPU of the target PE executes RMA operations. */
     bool crashes_on_reads;  /* Closing the endpoint with reads in flight crashes the process. */
     bool reports_source;    /* FI_SOURCE: a completion carries the sender's address. */
+    bool messages_only;     /* Messages are encrypted, and no memory is exposed to RMA. */
     bool rejects_unknown;   /* An address outside the address vector is no PE of the job. */
     size_t max_bytes;       /* bytes of an RMA operation at most */
 };
@@ -343,8 +346,9 @@ struct path_common {
     int rail_count;
     bool first_rail_carries; /* Large transfers use rails[0] too. */
 
-    pthread_mutex_t lock;   /* guards all but `progress`, and every libfabric call */
-    struct net_peer *peers; /* [npes] */
+    pthread_mutex_t lock;              /* guards all but `progress`, and every libfabric call */
+    struct net_peer *peers;            /* [npes] */
+    struct net_encryption *encryption; /* NULL: messages are not encrypted */
     struct net_sends sends;
     struct net_message *incomplete, **incomplete_end; /* begun and not complete, in order */
     struct net_pending pending;
@@ -542,6 +546,10 @@ struct net_record *net_add_record(struct net_message *message, size_t bytes);
 
 /* Frees the message unless it is in flight, queued or unacknowledged. */
 void net_release_message(struct path_common *net, struct net_message *message);
+
+/* Posts the message on a rail, encrypted if the job encrypts. Returns 0 or a negative libfabric
+ * error. */
+ssize_t net_post_send(struct path_common *net, struct net_message *message, int rail);
 
 /* Writes the sequence numbers into the head. It runs right before each send. */
 void net_write_sequences(const struct net_peer *peer, struct net_message *message);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "boot/agree.h"
+#include "path/net/encrypt.h"
 #include "path/net/near.h"
 
 #include <arpa/inet.h>
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-enum { API_VERSION = FI_VERSION(1, 11) };
+enum { API_VERSION = FI_VERSION(1, 11), NET_PROVIDER_BYTES = 128 };
 
 /* ------------------------------------------------------------------------------------ one entry */
 
@@ -230,6 +231,20 @@ static weft_status find_rows(const struct fabric *lib, int npes, const struct ne
     return status;
 }
 
+/* The same at every PE. */
+static weft_status compare_encryption(const struct net_exchange_record *all, int npes)
+{
+    int pe = 0;
+    while (pe < npes && all[pe].encrypted == all[0].encrypted)
+        pe++;
+    if (pe == npes)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_CONFIG,
+                     "WEFT_FABRIC_PROVIDER has +encrypted at PE %d and not at PE %d: set it to the "
+                     "same text for every PE",
+                     all[0].encrypted ? 0 : pe, all[0].encrypted ? pe : 0);
+}
+
 static weft_status exchange_records(const struct path_world *world,
                                     const struct net_exchange_record *mine,
                                     struct net_exchange_record *all_pes, char *lacks, size_t bytes)
@@ -241,6 +256,8 @@ static weft_status exchange_records(const struct path_world *world,
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof *mine);
     *all_pes = *mine;
+    if (!status)
+        status = compare_encryption(all, world->npes);
     for (int pe = 0; pe < world->npes && !status; pe++) {
         all_pes->rows &= all[pe].rows;
         all_pes->networks &= all[pe].networks;
@@ -269,18 +286,29 @@ static weft_status find_providers(const struct net_config *config, int npes,
 
 /* --------------------------------------------------------------------------------------- choice */
 
+/* The configured provider without "+encrypted". */
+static void copy_provider(char *provider, size_t bytes)
+{
+    const char *value = config_string(CONFIG_FABRIC_PROVIDER);
+    snprintf(provider, bytes, "%.*s", (int)strcspn(value, "+"), value);
+}
+
 weft_status net_find_nics(const struct path_world *world, struct net_selection **selection,
                           char *lacks, char *has)
 {
-    const struct net_config config = {.provider = config_string(CONFIG_FABRIC_PROVIDER),
+    char provider[NET_PROVIDER_BYTES];
+    copy_provider(provider, sizeof provider);
+    const struct net_config config = {.provider = provider,
                                       .interface = config_string(CONFIG_FABRIC_INTERFACE),
                                       .nodes = world->boot->nodes > 1};
     const struct fabric *lib = NULL;
     struct net_provider_list providers = {0};
-    struct net_exchange_record mine = {0}, all_pes;
+    struct net_exchange_record mine = {.encrypted = net_is_encryption_wanted()}, all_pes;
     *selection = NULL;
     lacks[0] = has[0] = '\0';
-    weft_status status = find_providers(&config, world->npes, &lib, &providers, &mine);
+    weft_status status = mine.encrypted ? net_check_encryption(world) : WEFT_OK;
+    if (!status)
+        status = find_providers(&config, world->npes, &lib, &providers, &mine);
     status = boot_agree(world->boot, status);
     if (!status)
         status = exchange_records(world, &mine, &all_pes, lacks, PATH_LACKS_BYTES);

@@ -18,6 +18,7 @@ struct net_provider_list {
 struct net_exchange_record {
     net_rows rows;
     uint64_t networks;
+    uint64_t encrypted;                /* 1: the configuration asks for encryption */
     char lacks[PATH_LACKS_BYTES - 16]; /* why, if `rows` is empty */
 };
 

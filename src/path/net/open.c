@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes the endpoints of this PE, and exchanges their addresses with all PEs. */
+#include "path/net/encrypt.h"
 #include "path/net/hmem.h"
 #include "path/net/stripe.h"
 
@@ -66,7 +67,10 @@ static weft_status open_rail_with_gpu(struct path_common *net, struct net_rail *
 {
     char lacks[NET_REASON_BYTES];
     struct fi_info *plain = net->lib->dupinfo(rail->info);
-    rail->info = net_add_hmem(net->lib, rail->info, lacks, sizeof lacks);
+    if (net->encryption)
+        snprintf(lacks, sizeof lacks, "messages are encrypted, which a CPU does");
+    else
+        rail->info = net_add_hmem(net->lib, rail->info, lacks, sizeof lacks);
     rail->hmem = !lacks[0];
     weft_status status = net_open_rail(net, rail);
     if (status && rail->hmem && plain) {
@@ -90,6 +94,8 @@ static weft_status open_rail_with_gpu(struct path_common *net, struct net_rail *
 static weft_status open_own_endpoints(struct path_common *net, struct address_record *mine)
 {
     weft_status status = WEFT_OK;
+    if (net_is_encryption_wanted())
+        status = net_begin_encryption(net);
     if (strcmp(net->provider, "shm") == 0)
         net_remove_leftovers(net->world);
     for (int i = 0; i < net->rail_count && !status; i++) {
@@ -157,7 +163,7 @@ static weft_status exchange_addresses(struct path_common *net, const struct addr
     if (!status)
         net_derive_sessions(net, all[0].key);
     free(all);
-    return status;
+    return net->encryption ? net_exchange_keys(net, status) : status;
 }
 
 /* ---------------------------------------------------------------------------------- open, close */
@@ -254,6 +260,7 @@ void net_close(struct path_common *net)
         net_free_state(state);
     }
     free_peers(net);
+    net_end_encryption(net);
     free(net->pending.answers);
     pthread_mutex_destroy(&net->lock);
     free(net);

@@ -153,6 +153,7 @@ weft_status net_open_rail(struct path_common *net, struct net_rail *rail)
 {
     struct fi_av_attr table = {.type = FI_AV_TABLE, .count = (size_t)net->world->npes};
     find_traits(net->lib, rail);
+    rail->traits.messages_only = net->encryption != NULL;
     rail->wait_descriptor = -1;
     int error = net->lib->fabric(rail->info->fabric_attr, &rail->fabric, NULL);
     if (error)
@@ -215,6 +216,8 @@ int net_register_memory(struct net_rail *rail, const void *base, size_t bytes, u
     *memory = NULL;
     if (!rail->endpoint)
         return -FI_EOPBADSTATE;
+    if (rail->traits.messages_only && access & (FI_REMOTE_READ | FI_REMOTE_WRITE))
+        return -FI_EOPNOTSUPP; /* RMA is not encrypted. */
     for (int i = 0; i < TRIES && error == -FI_ENOKEY; i++) {
         error = net_random_key(rail, &key);
         if (!error)

@@ -324,6 +324,10 @@ static weft_status begin_fragment(struct net_state *state, void *local,
 {
     struct path_common *net = state->net;
     struct net_peer *peer = fragment->post.peer;
+    if (net->rails[0].traits.messages_only) {
+        fragment->bytes = fragment->bytes < fragment_bytes ? fragment->bytes : fragment_bytes;
+        return stage_by_requests(state, local, fragment);
+    }
     weft_status status = choose_remote_side(state, fragment);
     if (!status)
         status = choose_local_side(net, local, fragment);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
+#include "path/net/encrypt.h"
 #include "path/net/near.h"
 
 #include <netinet/in.h>
@@ -175,7 +176,10 @@ static void describe_selection(const struct net_provider_list *providers, const 
         append_text(text, bytes, "; large transfers over ");
         append_interfaces(text, bytes, providers, chosen, picked->rails, picked->count);
     }
-    append_exposure(providers->info[chosen[picked->first_rail]]->domain_attr, text, bytes);
+    if (net_is_encryption_wanted())
+        append_text(text, bytes, "; encrypted (AES-256-GCM)");
+    else
+        append_exposure(providers->info[chosen[picked->first_rail]]->domain_attr, text, bytes);
 }
 
 /* Warns that all PEs of the node use one NIC; one of them reports it. */

@@ -25,6 +25,13 @@ struct net_head {
     uint16_t flags;            /* enum net_flag */
 };
 
+/* In front of an encrypted message, which its tag follows (encrypt.h). Both are authenticated. */
+struct net_envelope {
+    uint64_t counter; /* of the sender's messages to this receiver, from 1 */
+    int32_t from;     /* PE of the sender */
+    uint32_t zero;
+};
+
 /* Kinds of records, with the struct that follows each. */
 enum net_kind {
     NET_PUT = 1,        /* data only */
