@@ -192,9 +192,6 @@ static weft_status transfer_direct(struct net_state *state, struct remote at, vo
                                    size_t bytes, bool write)
 {
     const struct net_peer *peer = &state->net->peers[at.peer->pe];
-    if (state->net->rails[0].traits.messages_only)
-        return write ? net_put_by_requests(state, at, local, bytes)
-                     : net_get_by_requests(state, at, local, bytes);
     bool as_fragments = peer->link.rail ||
                         net_find_other_rail(state->net, peer, peer->link.rail) >= 0 ||
                         net_is_striped(state->net, peer, bytes);

@@ -320,9 +320,8 @@ static bool decrypt_with_key(struct path_common *net, struct net_pair *pair,
 size_t net_decrypt_message(struct path_common *net, struct net_message *message, size_t bytes)
 {
     const struct net_envelope *envelope = message->envelope;
-    if (bytes < NET_ENVELOPE_BYTES + sizeof(struct net_head) || bytes > NET_WIRE_BYTES ||
-        envelope->from < 0 || envelope->from >= net->world->npes ||
-        envelope->from == net->world->pe)
+    if (bytes < NET_ENVELOPE_BYTES + sizeof(struct net_head) || envelope->from < 0 ||
+        envelope->from >= net->world->npes)
         return 0;
     struct net_pair *pair = get_pair(net, envelope->from);
     size_t plain_bytes = bytes - NET_ENVELOPE_BYTES;
