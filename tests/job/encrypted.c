@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encryption of path net, seen from the network. In `tapped` this program stands between path net
  * and libfabric: it searches each message for what the job must keep secret, and sends changed,
- * repeated, shortened and misdirected copies of messages, as somebody on the way could. The
+ * repeated, shortened and misdirected copies of messages, as an attacker on the route could. The
  * receivers drop and count every copy, and the job goes on with correct values. In `wire` it reads
  * the packets of the loopback interface (AF_PACKET; skipped where that is not allowed).
  *

@@ -224,11 +224,14 @@ static void a_repeated_message_is_dropped(void **context)
  * forgets the counters that it leaves. */
 static void the_window_has_an_end(void **context)
 {
-    unsigned char first[NET_WIRE_BYTES], second[NET_WIRE_BYTES];
+    enum { OLD = 5 };
+    unsigned char old[OLD][NET_WIRE_BYTES], first[NET_WIRE_BYTES], second[NET_WIRE_BYTES];
     (void)context;
     for (int round = 0; round < 3; round++) {
-        encrypt(0, 1, 'x');
-        memcpy(first, sent, sizeof first);
+        for (int i = 0; i < OLD; i++) {
+            encrypt(0, 1, 'x');
+            memcpy(old[i], sent, sizeof old[i]);
+        }
         encrypt(0, 1, 'y');
         memcpy(second, sent, sizeof second);
         for (int i = 0; i < NET_EARLY_MOST - 1; i++) {
@@ -236,7 +239,8 @@ static void the_window_has_an_end(void **context)
             if (i % 3 == round || i == NET_EARLY_MOST - 2)
                 assert_int_equal(decrypt(1, sent, sent_bytes), 'a');
         }
-        assert_int_equal(decrypt(1, first, sent_bytes), 0);
+        for (int i = 0; i < OLD; i++)
+            assert_int_equal(decrypt(1, old[i], sent_bytes), 0);
         assert_int_equal(decrypt(1, second, sent_bytes), 'y');
         assert_int_equal(decrypt(1, second, sent_bytes), 0);
     }
@@ -269,6 +273,19 @@ static void a_message_is_for_one_pe_of_one_job(void **context)
     end_all();
     exchange("", "", "");
     assert_int_equal(decrypt(1, sent, sent_bytes), 0);
+}
+
+/* Not even from a PE with the right key. */
+static void a_message_has_a_head(void **context)
+{
+    (void)context;
+    for (size_t bytes = 1; bytes < sizeof(struct net_head); bytes++) {
+        fill_message(0, 1, 'a');
+        net_message_head(&out.message)->bytes = (uint16_t)bytes;
+        sent_bytes = net_encrypt_message(&pes[0].net, &out.message);
+        assert_int_equal(sent_bytes, bytes + NET_ENVELOPE_BYTES);
+        assert_int_equal(decrypt(1, out.envelope, sent_bytes), 0);
+    }
 }
 
 static void a_pe_speaks_in_its_own_name(void **context)
@@ -392,7 +409,7 @@ static void a_wrong_secret_is_reported_at_every_pe(void **context)
     assert_int_equal(decrypt(1, sent, sent_bytes), 'a');
 }
 
-/* Somebody between the PEs replaces a public key by one of his, or by one of low order. */
+/* An attacker between the PEs replaces a public key by another, or by one of low order. */
 static int replacement;
 static void replace_key(unsigned char (*keys)[1024], size_t bytes)
 {
@@ -525,6 +542,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_repeated_message_is_dropped, begin, end),
         cmocka_unit_test_setup_teardown(the_window_has_an_end, begin, end),
         cmocka_unit_test_setup_teardown(a_message_is_for_one_pe_of_one_job, begin, end),
+        cmocka_unit_test_setup_teardown(a_message_has_a_head, begin, end),
         cmocka_unit_test_setup_teardown(a_pe_speaks_in_its_own_name, begin, end),
         cmocka_unit_test_setup_teardown(no_two_messages_share_key_and_nonce, begin, end),
         cmocka_unit_test_setup_teardown(a_retransmission_is_a_new_message, begin, end),

@@ -3,8 +3,8 @@
  * registered memory, and for each ordered pair of PEs an authentication word in its messages and
  * the initial sequence numbers. All of them come from the kernel's random source. Words and numbers
  * are derived from one key of the job, which the PEs exchange at the start (open.c): a word that
- * leaks serves for one pair and one direction. Nothing is encrypted: a program that reads the
- * network traffic reads the words too (docs/security.md). */
+ * leaks serves for one pair and one direction. Without encryption (encrypt.h) a program that reads
+ * the network traffic reads the words too (docs/security.md). */
 #include "path/net/net.h"
 
 #include "base/log.h"
