@@ -59,7 +59,7 @@ static int auth_words_seen, repeated_counters;
 static int find_pe(fi_addr_t address)
 {
     for (int pe = 0; pe < net->world->npes; pe++)
-        if (net->peers[pe].rails.address[0] == address)
+        if (net_is_begun(net, pe) && net->peers[pe].rails.address[0] == address)
             return pe;
     CHECK(!"a message to an unknown address");
     return -1;
@@ -112,7 +112,8 @@ static void check_message(int pe, const void *bytes, size_t count)
     const struct net_envelope *envelope = bytes;
     search(bytes, count);
     for (int i = 0; i < net->world->npes; i++)
-        auth_words_seen += memmem(bytes, count, &net->peers[i].outgoing.auth_word, 8) != NULL;
+        auth_words_seen += net_is_begun(net, i) &&
+                           memmem(bytes, count, &net->peers[i].outgoing.auth_word, 8) != NULL;
     repeated_counters += envelope->counter <= counters[pe];
     counters[pe] = envelope->counter;
 }
@@ -192,14 +193,21 @@ static int packets = -1;
 static atomic_bool stop_reading;
 static uint64_t packets_read;
 
+/* After the end it reads what the kernel has kept, with a limit: other programs use the interface.
+ */
 static void *read_packets(void *unused)
 {
     static unsigned char packet[1 << 17];
-    while (!atomic_load(&stop_reading)) {
-        ssize_t bytes = recv(packets, packet, sizeof packet, 0);
+    enum { LATER = 200000 };
+    ssize_t bytes = 0;
+    for (int later = 0; later < LATER; later += atomic_load(&stop_reading)) {
+        bool stop = atomic_load(&stop_reading);
+        bytes = recv(packets, packet, sizeof packet, stop ? MSG_DONTWAIT : 0);
         packets_read += bytes > 0;
         if (bytes > 0)
             search(packet, (size_t)bytes);
+        else if (stop)
+            break;
     }
     return unused;
 }

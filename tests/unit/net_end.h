@@ -215,7 +215,9 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
     static char name[] = "lo", provider[] = "tcp";
     static struct fi_domain_attr domain_attr = {.name = name};
     static struct fi_fabric_attr fabric_attr = {.prov_name = provider};
-    static struct fi_info info = {.domain_attr = &domain_attr, .fabric_attr = &fabric_attr};
+    static struct fi_rx_attr receives = {.size = 0}; /* A peer that is begun adds no receive. */
+    static struct fi_info info = {
+        .domain_attr = &domain_attr, .fabric_attr = &fabric_attr, .rx_attr = &receives};
     static const struct fabric lib = {.strerror = end_strerror};
     memset(end, 0, sizeof *end);
     end_here = end;
@@ -250,7 +252,9 @@ static void end_open(struct net_end *end, const uint8_t key[SIPHASH_KEY_BYTES], 
             end->peers[pe].rails.address[i] = end_address(pe, i);
         }
     }
-    net_derive_sessions(&end->net, key);
+    memcpy(end->net.start.key, key, SIPHASH_KEY_BYTES);
+    for (int pe = 0; pe < END_PES; pe++)
+        net_derive_session(&end->net, &end->peers[pe]);
     serve_open(&end->world, &end->net.serve);
     end->state =
         (struct net_state){.net = &end->net, .channels = end->channels, .touched = end->touched};

@@ -168,11 +168,55 @@ static void words_and_numbers_are_of_one_pair(void **context)
     other.world.pe = 1;
     other.net.world = &other.world;
     other.net.peers = other.peers;
-    net_derive_sessions(&other.net, key);
+    memcpy(other.net.start.key, key, sizeof key);
+    for (int pe = 0; pe < END_PES; pe++) {
+        other.peers[pe].pe = pe;
+        net_derive_session(&other.net, &other.peers[pe]);
+    }
+    assert_int_equal(net_derive_incoming_word(&other.net, 0), end.peers[1].outgoing.auth_word);
     assert_memory_equal(&other.peers[0].incoming, &end.peers[1].outgoing,
                         sizeof(struct net_session));
     assert_memory_equal(&other.peers[0].outgoing, &end.peers[1].incoming,
                         sizeof(struct net_session));
+}
+
+/* A message with the word of memory that nothing has touched, or with a wrong one, does not. */
+static void a_peer_is_begun_by_its_own_message_alone(void **context)
+{
+    static fi_addr_t addresses[END_PES * END_RAILS];
+    static uint8_t rails[END_PES * END_RAILS];
+    struct net_peer was = end.peers[2];
+    uint64_t dropped = end.net.unauthenticated;
+    (void)context;
+    begin_message(&end, 2, 1, 0);
+    add_put(64, 77);
+    message.head.handled = message.head.answers_received = 0;
+    for (int pe = 0; pe < END_PES; pe++)
+        end.peers[pe].begun = pe != 2;
+    memset(&end.peers[2], 0, sizeof end.peers[2]);
+    for (int i = 0; i < END_RAILS; i++)
+        addresses[2 * END_RAILS + i] = end_address(2, i);
+    end.net.start.addresses = addresses;
+    end.net.start.rails = rails;
+    const uint64_t words[] = {0, was.incoming.auth_word + 1, was.outgoing.auth_word};
+    for (int i = 0; i < 3; i++) {
+        message.head.auth_word = words[i];
+        feed(&end);
+        assert_false(end.peers[2].begun);
+    }
+    assert_int_equal(end.net.unauthenticated, dropped + 3);
+    message.head.auth_word = was.incoming.auth_word;
+    message.head.handled = was.outgoing.first_request;
+    message.head.answers_received = was.outgoing.first_answer;
+    feed(&end);
+    assert_true(end.peers[2].begun);
+    assert_int_equal(end.net.unauthenticated, dropped + 3);
+    assert_int_equal(read_word_at(&end, 64), 77);
+    assert_int_equal(end.peers[2].pe, 2);
+    assert_int_equal(end.peers[2].rails.address[1], end_address(2, 1));
+    assert_memory_equal(&end.peers[2].outgoing, &was.outgoing, sizeof was.outgoing);
+    net_drop_unacknowledged(&end.net, &was);
+    end.net.start.addresses = NULL;
 }
 
 static void lengths_are_those_that_came(void **context)
@@ -797,6 +841,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(drops_messages_without_the_auth_word),
         CASE(words_and_numbers_are_of_one_pair),
+        CASE(a_peer_is_begun_by_its_own_message_alone),
         CASE(lengths_are_those_that_came),
         CASE(numbers_are_those_that_were_sent),
         CASE(early_messages_are_bounded),

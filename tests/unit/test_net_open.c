@@ -225,16 +225,6 @@ static weft_status gather(struct boot *boot, const void *mine, void *to, size_t 
     return o.gather;
 }
 
-static uint8_t derived[SIPHASH_KEY_BYTES];
-
-void __wrap_net_derive_sessions(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES]);
-void __wrap_net_derive_sessions(struct path_common *of, const uint8_t key[SIPHASH_KEY_BYTES])
-{
-    assert_ptr_equal(of, net);
-    memcpy(derived, key, sizeof derived);
-    log_call("lines ");
-}
-
 weft_status __wrap_net_start_thread(struct path_common *of);
 weft_status __wrap_net_start_thread(struct path_common *of)
 {
@@ -355,7 +345,7 @@ static void the_selection_is_opened(void **context)
 {
     (void)context;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_string_equal(trace, "lines thread ");
+    assert_string_equal(trace, "thread ");
     assert_int_equal(net->rail_count, NICS);
     assert_string_equal(net->provider, "tcp");
     assert_true(net->first_rail_carries);
@@ -386,15 +376,15 @@ static void the_selection_is_opened(void **context)
         assert_string_equal(own_record.rail[i].name, i ? "nic11" : "nic10");
     }
     /* The key of PE 0 is the key of the job. */
-    assert_int_equal(derived[0], 0x30);
+    assert_int_equal(net->start.key[0], 0x30);
     for (int i = 0; i < PES * NICS; i++) {
         char name[8];
         snprintf(name, sizeof name, "nic%d%d", i / 2, i % 2);
         assert_int_equal(o.insertions[i].rail, i % 2);
         assert_string_equal(o.insertions[i].name, name);
-        assert_int_equal(net->peers[i / 2].pe, i / 2);
-        assert_int_equal(net->peers[i / 2].rails.address[i % 2], 500 + i);
-        assert_int_equal(net->peers[i / 2].rails.peers[i % 2], i % 2);
+        assert_int_equal(net_get_peer(net, i / 2)->pe, i / 2);
+        assert_int_equal(net_get_peer(net, i / 2)->rails.address[i % 2], 500 + i);
+        assert_int_equal(net_get_peer(net, i / 2)->rails.peers[i % 2], i % 2);
     }
     /* Receives are limited to the size of the NIC's queue. */
     assert_int_equal(o.posts_by_rail[0], 64);
@@ -421,25 +411,37 @@ static void transfers_are_spread_as_the_user_says(void **context)
     prepare(NULL);
 }
 
-static void receives_are_posted_for_the_peers_of_the_job(void **context)
+/* A peer's state is made at its first use; until then nothing has touched its memory. */
+static void a_peer_is_begun_at_its_first_use(void **context)
 {
+    enum { MANY = 100 };
     static const struct {
-        int npes, posts;
-    } rows[] = {{16, 64}, {17, 68}, {64, 256}, {65, 256}};
+        int begun, posts;
+    } rows[] = {{0, 64}, {16, 64}, {17, 68}, {64, 256}, {65, 256}, {MANY, 256}};
     (void)context;
-    o.agree[0] = WEFT_ERR_PEER_DEAD;
+    o.agree[0] = WEFT_ERR_PEER_DEAD; /* before the exchange */
     selection.count = 1;
-    for (int i = 0; i < 4; i++) {
-        o.posts_by_rail[0] = o.agreed = o.open_count = 0;
-        /* infos[0] is used again in the next round, so it stays the description. */
-        o.lacks[0] = "none";
-        selection.info[0] = &infos[0];
-        world.npes = rows[i].npes;
-        assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);
+    o.lacks[0] = "none";
+    world.npes = MANY;
+    assert_int_equal(open_net(), WEFT_ERR_PEER_DEAD);
+    for (int pe = 0; pe < MANY; pe++) {
+        net->start.addresses[pe] = 900 + (fi_addr_t)pe;
+        net->start.rails[pe] = (uint8_t)pe;
+    }
+    for (int i = 0, pe = 0; i < 6; i++) {
+        for (; pe < rows[i].begun; pe++) {
+            struct net_peer *peer = net_get_peer(net, pe);
+            assert_ptr_equal(net_get_peer(net, pe), peer);
+            assert_int_equal(peer->pe, pe);
+            assert_int_equal(peer->rails.address[0], 900 + pe);
+            assert_int_equal(peer->rails.peers[0], pe);
+            assert_int_equal(peer->incoming.auth_word, net_derive_incoming_word(net, pe));
+            assert_int_not_equal(peer->incoming.auth_word, peer->outgoing.auth_word + (pe == 1));
+        }
+        assert_int_equal(net->begun_count, pe);
         assert_int_equal(o.posts_by_rail[0], rows[i].posts);
-        o.freed = 0;
-        net_close(net);
-        net = NULL;
+        for (int later = pe; later < MANY; later++)
+            assert_false(net_is_begun(net, later));
     }
 }
 
@@ -448,7 +450,7 @@ static void a_nic_that_does_not_open_with_gpu_memory_opens_without(void **contex
     (void)context;
     o.opens[0] = WEFT_ERR_PATH;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_string_equal(trace, "objects:0 lines thread ");
+    assert_string_equal(trace, "objects:0 thread ");
     assert_int_equal(o.open_count, 3);
     assert_true(o.hmem[0] && !o.hmem[1] && o.hmem[2]);
     assert_ptr_equal(net->rails[0].info, &copies[0]);
@@ -530,13 +532,13 @@ static void what_fails_here_ends_the_opening(void **context)
         assert_int_equal(open_net(), expected);
         if (text)
             assert_non_null(strstr(base_last_error(), text));
-        assert_string_equal(trace, i == 0 ? "objects:0 " : i == 9 ? "lines thread " : "");
+        assert_string_equal(trace, i == 0 ? "objects:0 " : i == 9 ? "thread " : "");
         assert_int_equal(o.agreed, i < 7 ? 1 : 2);
         assert_int_equal(o.posts, i < 4 ? 0 : i == 4 ? 5 : i == 5 ? 70 : 74);
         finish(NULL);
     }
     prepare(NULL);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         callocs.left = i;
         assert_int_equal(open_net(), WEFT_ERR_NO_MEMORY);
         assert_non_null(strstr(base_last_error(), "no private memory for path net"));
@@ -544,7 +546,7 @@ static void what_fails_here_ends_the_opening(void **context)
         assert_ptr_equal(selection.info[0], &infos[0]);
         net = NULL;
     }
-    callocs.left = 2;
+    callocs.left = 3;
     assert_int_equal(open_net(), WEFT_ERR_NO_MEMORY);
     assert_non_null(strstr(base_last_error(), "no private memory for 3 PEs"));
 }
@@ -559,12 +561,12 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[2].count = 1;
     all[2].rail[0].network = 90;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].rails.peers[0], 0);
-    assert_int_equal(net->peers[0].rails.peers[1], 0);
+    assert_int_equal(net_get_peer(net, 0)->rails.peers[0], 0);
+    assert_int_equal(net_get_peer(net, 0)->rails.peers[1], 0);
     assert_string_equal(o.insertions[0].name, "nic00");
     assert_string_equal(o.insertions[1].name, "nic00");
-    assert_int_equal(net->peers[2].rails.peers[0], 0);
-    assert_int_equal(net->peers[2].rails.address[1], FI_ADDR_NOTAVAIL);
+    assert_int_equal(net_get_peer(net, 2)->rails.peers[0], 0);
+    assert_int_equal(net_get_peer(net, 2)->rails.address[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(o.inserts, 5);
     finish(NULL);
     /* An unnamed network reaches all networks. */
@@ -573,13 +575,13 @@ static void a_nic_leads_to_one_of_its_network(void **context)
     all[0].rail[0].network = all[0].rail[1].network = 99;
     all[2].count = 1;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].rails.peers[1], 1);
-    assert_int_equal(net->peers[2].rails.peers[1], 0);
+    assert_int_equal(net_get_peer(net, 0)->rails.peers[1], 1);
+    assert_int_equal(net_get_peer(net, 2)->rails.peers[1], 0);
     finish(NULL);
     prepare(NULL);
     all[0].rail[1].network = 0;
     assert_int_equal(open_net(), WEFT_OK);
-    assert_int_equal(net->peers[0].rails.peers[1], 1);
+    assert_int_equal(net_get_peer(net, 0)->rails.peers[1], 1);
 }
 
 static void an_address_that_is_refused_is_an_error(void **context)
@@ -604,7 +606,7 @@ static void files_that_were_left_are_removed_for_shm(void **context)
     fabric_attrs[0].prov_name = shm;
     assert_int_equal(open_net(), WEFT_OK);
     assert_string_equal(net->provider, "shm");
-    assert_string_equal(trace, "leftovers lines thread ");
+    assert_string_equal(trace, "leftovers thread ");
 }
 
 static void all_is_closed_behind_what_uses_it(void **context)
@@ -619,8 +621,8 @@ static void all_is_closed_behind_what_uses_it(void **context)
     net->pending.answers = calloc(2, sizeof *net->pending.answers);
     for (int pe = 0; pe < PES; pe++)
         for (int s = 0; s < SEG_COUNT; s++) {
-            net->peers[pe].keys[s] = calloc(1, 8);
-            net->peers[pe].rails.keys[s] = calloc(1, 8);
+            net_get_peer(net, pe)->keys[s] = calloc(1, 8);
+            net_get_peer(net, pe)->rails.keys[s] = calloc(1, 8);
         }
     trace[0] = '\0';
     net_close(net);
@@ -639,7 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(the_selection_is_opened),
         test(transfers_are_spread_as_the_user_says),
-        test(receives_are_posted_for_the_peers_of_the_job),
+        test(a_peer_is_begun_at_its_first_use),
         test(a_nic_that_does_not_open_with_gpu_memory_opens_without),
         test(what_fails_here_ends_the_opening),
         test(a_nic_leads_to_one_of_its_network),

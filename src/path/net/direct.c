@@ -128,7 +128,7 @@ static weft_status try_post_direct(struct net_state *state, struct remote at, vo
                                    size_t *bytes, bool write, const struct net_key *key)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(net, at.peer->pe);
     struct net_direct *direct = alloc_direct(net);
     struct iovec here = {.iov_len = *bytes};
     void *descriptor;
@@ -167,7 +167,7 @@ static weft_status try_post_direct(struct net_state *state, struct remote at, vo
 static weft_status transfer_fragment(struct net_state *state, struct remote at, void *local,
                                      size_t *bytes, bool write)
 {
-    struct net_peer *peer = &state->net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, at.peer->pe);
     size_t left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES,
            most = state->net->rails[0].traits.max_bytes, posted = 0;
     struct net_key key;
@@ -191,7 +191,7 @@ static weft_status transfer_fragment(struct net_state *state, struct remote at, 
 static weft_status transfer_direct(struct net_state *state, struct remote at, void *local,
                                    size_t bytes, bool write)
 {
-    const struct net_peer *peer = &state->net->peers[at.peer->pe];
+    const struct net_peer *peer = net_get_peer(state->net, at.peer->pe);
     bool as_fragments = peer->link.rail ||
                         net_find_other_rail(state->net, peer, peer->link.rail) >= 0 ||
                         net_is_striped(state->net, peer, bytes);

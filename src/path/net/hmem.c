@@ -530,7 +530,9 @@ weft_status net_refine(const struct path_world *world, weft_kind kind, int pe, c
     found[0] = '\0';
     if (kind != WEFT_GPU || !net || !world->gpu)
         return WEFT_OK;
-    struct net_peer *peer = &net->peers[pe];
+    net_lock(net);
+    struct net_peer *peer = net_get_peer(net, pe);
+    pthread_mutex_unlock(&net->lock);
     weft_status status = WEFT_OK;
     if (peer->gpu.access == NET_GPU_UNTESTED && !net->gpu.lacks[0])
         status = net_open_state(world, &state);
@@ -591,6 +593,8 @@ void net_free_regions(struct path_common *net)
     free_extents(net->gpu.regions);
     net->gpu.regions = NULL;
     for (int pe = 0; pe < net->world->npes; pe++) {
+        if (!net->peers[pe].gpu.regions)
+            continue;
         free_extents(net->peers[pe].gpu.regions);
         net->peers[pe].gpu.regions = NULL;
     }

@@ -396,9 +396,11 @@ static struct net_peer *find_sender(struct path_common *net, const struct net_me
     const struct net_traits *traits = &net->rails[message->rail].traits;
     if (bytes < sizeof *head || head->from < 0 || head->from >= net->world->npes)
         return NULL;
-    struct net_peer *peer = &net->peers[head->from];
-    if (head->auth_word != peer->incoming.auth_word || head->bytes != bytes)
+    uint64_t word = net_is_begun(net, head->from) ? net->peers[head->from].incoming.auth_word
+                                                  : net_derive_incoming_word(net, head->from);
+    if (head->auth_word != word || head->bytes != bytes)
         return NULL;
+    struct net_peer *peer = net_get_peer(net, head->from);
     bool has_source = source != FI_ADDR_NOTAVAIL;
     return (has_source ? source != peer->rails.address[message->rail] : traits->rejects_unknown)
                ? NULL

@@ -227,7 +227,8 @@ void net_check_peers(struct path_common *net)
         return;
     net->peers_checked_ns = now;
     for (int pe = 0; pe < net->world->npes; pe++)
-        check_peer(net, &net->peers[pe], ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS);
+        if (net_is_begun(net, pe))
+            check_peer(net, &net->peers[pe], ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS);
 }
 
 /* ------------------------------------------------------------------------------- retransmission */
@@ -269,7 +270,7 @@ void net_reroute_peers(struct path_common *net, struct net_rail *rail)
 {
     int index = (int)(rail - net->rails);
     for (int pe = 0; pe < net->world->npes; pe++) {
-        struct net_peer *peer = &net->peers[pe];
+        struct net_peer *peer = net_get_peer(net, pe); /* Later messages avoid the rail, too. */
         for (struct net_message *message = peer->link.unacknowledged; message;
              message = message->next_unacknowledged)
             message->in_flight &= message->rail != index;

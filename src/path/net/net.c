@@ -32,7 +32,8 @@ static weft_status add_put_record(struct net_state *state, struct remote to, enu
                                   const void *src, size_t bytes)
 {
     struct net_record *record;
-    weft_status status = net_add_request(state, &state->net->peers[to.peer->pe], bytes, &record);
+    weft_status status =
+        net_add_request(state, net_get_peer(state->net, to.peer->pe), bytes, &record);
     if (status)
         return status;
     record->kind = (uint8_t)kind;
@@ -64,8 +65,8 @@ static weft_status get_by_request(struct net_state *state, struct remote from, v
 {
     const struct net_record query = {
         .kind = NET_GET, .segment = (uint8_t)from.segment, .width = value, .offset = from.offset};
-    return net_send_query(state, &state->net->peers[from.peer->pe], &query, (uint32_t)bytes, dst,
-                          bytes, nbi);
+    return net_send_query(state, net_get_peer(state->net, from.peer->pe), &query, (uint32_t)bytes,
+                          dst, bytes, nbi);
 }
 
 static weft_status get_by_requests(struct net_state *state, struct remote from, void *dst,
@@ -93,7 +94,7 @@ weft_status net_get_by_requests(struct net_state *state, struct remote from, voi
 static weft_status put_staged(struct net_state *state, struct remote to, const void *src,
                               size_t bytes, bool device, bool nbi)
 {
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     bool needs_query = to.segment == SEG_GPU && peer->gpu.access != NET_GPU_DIRECT;
     weft_status status = net_check_failure(state->net, peer);
     if (!status)
@@ -106,7 +107,7 @@ static weft_status put_staged(struct net_state *state, struct remote to, const v
 static weft_status put_locked(struct net_state *state, struct remote to, const void *src,
                               size_t bytes, bool nbi)
 {
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     bool large = uses_rma(state->net, bytes, SMALL_BYTES);
     if (large && to.segment == SEG_GPU)
         return put_staged(state, to, src, bytes, false, nbi);
@@ -134,7 +135,7 @@ static bool fits_one_access(struct remote at, size_t bytes)
 static weft_status get_locked(struct net_state *state, struct remote from, void *dst, size_t bytes,
                               bool nbi)
 {
-    struct net_peer *peer = &state->net->peers[from.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, from.peer->pe);
     weft_status status = net_check_failure(state->net, peer);
     if (status || !bytes) /* An empty get has no answer. */
         return status;
@@ -180,10 +181,10 @@ static weft_status put_from_gpu(struct remote to, const void *src, size_t bytes,
 static weft_status get_to_gpu(struct remote from, void *dst, size_t bytes, bool nbi)
 {
     struct net_state *state = net_state_of(from.peer->state);
-    struct net_peer *peer = &state->net->peers[from.peer->pe];
     bool large = bytes > SMALL_BYTES;
     unsigned char host[SMALL_BYTES];
     net_lock(state->net);
+    struct net_peer *peer = net_get_peer(state->net, from.peer->pe);
     weft_status status =
         large ? net_check_failure(state->net, peer) : get_locked(state, from, host, bytes, false);
     if (!status && large)
@@ -224,8 +225,8 @@ static weft_status net_get(struct remote from, void *dst, size_t bytes, bool nbi
 static weft_status net_store(struct remote to, const void *value, size_t width)
 {
     struct net_state *state = net_state_of(to.peer->state);
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
     net_lock(state->net);
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     weft_status status = net_order_request(state, peer);
     if (!status)
         status = add_put_record(state, to, NET_STORE, value, width);
@@ -249,7 +250,7 @@ static weft_status add_atomic_record(struct net_state *state, struct remote at, 
 {
     struct net_record *record;
     weft_status status =
-        net_add_request(state, &state->net->peers[at.peer->pe], sizeof atomic, &record);
+        net_add_request(state, net_get_peer(state->net, at.peer->pe), sizeof atomic, &record);
     if (status)
         return status;
     record->kind = NET_ATOMIC;
@@ -265,7 +266,7 @@ static weft_status add_atomic_record(struct net_state *state, struct remote at, 
 static weft_status atomic_locked(struct net_state *state, struct remote at, weft_amo amo,
                                  size_t width, struct net_atomic operands, void *fetched, bool nbi)
 {
-    struct net_peer *peer = &state->net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, at.peer->pe);
     weft_status status = net_order_request(state, peer);
     if (!status && fetched)
         status = net_new_answer_token(state, peer, fetched, width, &operands.token);
@@ -307,7 +308,7 @@ static weft_status put_signal_locked(struct net_state *state, struct remote to, 
                                      size_t bytes, struct remote signal, uint64_t value,
                                      weft_signal_op op)
 {
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     weft_amo amo = op == WEFT_SIGNAL_SET ? WEFT_AMO_SET : WEFT_AMO_ADD;
     weft_status status = put_locked(state, to, src, bytes, true);
     net_fence_channel(state->net, &state->channels[to.peer->pe]);
@@ -324,13 +325,13 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
                                   struct remote signal, uint64_t value, weft_signal_op op, bool nbi)
 {
     struct net_state *state = net_state_of(to.peer->state);
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
     weft_status status = WEFT_OK;
     if (is_gpu_memory(to.peer->world, src)) {
         status = put_from_gpu(to, src, bytes, nbi);
         bytes = 0;
     }
     net_lock(state->net);
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     if (!status)
         status = put_signal_locked(state, to, src, bytes, signal, value, op);
     if (!status && !nbi)
@@ -344,11 +345,11 @@ static weft_status net_put_signal(struct remote to, const void *src, size_t byte
 static weft_status net_iput(struct remote to, const void *src, const struct path_strides *s)
 {
     struct net_state *state = net_state_of(to.peer->state);
-    struct net_peer *peer = &state->net->peers[to.peer->pe];
     const char *from = src;
     weft_status status = WEFT_OK;
     bool device = is_gpu_memory(to.peer->world, src);
     net_lock(state->net);
+    struct net_peer *peer = net_get_peer(state->net, to.peer->pe);
     for (size_t i = 0; i < s->n && !status && !device; i++) {
         status = put_locked(state, to, from + i * s->local_step, s->element, true);
         to.offset += s->remote_step;
@@ -367,7 +368,6 @@ static weft_status net_iput(struct remote to, const void *src, const struct path
 static weft_status net_iget(struct remote from, void *dst, const struct path_strides *s)
 {
     struct net_state *state = net_state_of(from.peer->state);
-    struct net_peer *peer = &state->net->peers[from.peer->pe];
     char *to = dst;
     weft_status status = WEFT_OK;
     bool one_by_one = from.segment == SEG_GPU || is_gpu_memory(from.peer->world, dst);
@@ -376,6 +376,7 @@ static weft_status net_iget(struct remote from, void *dst, const struct path_str
     if (one_by_one)
         return status;
     net_lock(state->net);
+    struct net_peer *peer = net_get_peer(state->net, from.peer->pe);
     status = net_check_failure(state->net, peer);
     bool rma = uses_rma(state->net, s->element, 0);
     for (size_t i = 0; i < s->n && !status; i++, from.offset += s->remote_step)

@@ -20,6 +20,7 @@
 
 #include "base/cpus.h"
 #include "base/siphash.h"
+#include "base/status.h"
 #include "driver/fabric.h"
 #include "path/net/choose.h"
 #include "path/net/pick.h"
@@ -155,6 +156,7 @@ struct net_served {
 };
 
 struct net_peer {
+    bool begun; /* The other fields are valid (peer.c). */
     int pe;
     struct net_session outgoing; /* messages from this PE to the peer */
     struct net_session incoming; /* messages from the peer to this PE */
@@ -278,6 +280,7 @@ struct net_rail {
     bool liveness_confirmed;    /* That peer has answered. */
     bool failure_reported;      /* The user was warned that the rail failed. */
     bool carried_messages;      /* The rail carried messages until it failed. */
+    int receive_count;          /* receives that have been posted at the same time */
     int sends_in_flight;
     int reads_in_flight;
     uint64_t read_wait_ns; /* time since the failure without a completed read */
@@ -338,6 +341,13 @@ struct net_progress {
     struct net_state *poller;      /* context whose progress polls; NULL: the next one that calls */
 };
 
+/* What a PE keeps of its peers from the start (peer.c). */
+struct net_start {
+    uint8_t key[SIPHASH_KEY_BYTES]; /* the job's key, from which the sessions are derived */
+    fi_addr_t *addresses;           /* [npes][rail_count], as in struct net_peer_rails */
+    uint8_t *rails;                 /* [npes][rail_count], as in net_peer_rails.peers */
+};
+
 struct path_common {
     const struct path_world *world;
     const struct fabric *lib;
@@ -346,8 +356,10 @@ struct path_common {
     int rail_count;
     bool first_rail_carries; /* Large transfers use rails[0] too. */
 
-    pthread_mutex_t lock;              /* guards all but `progress`, and every libfabric call */
-    struct net_peer *peers;            /* [npes] */
+    pthread_mutex_t lock;   /* guards all but `progress`, and every libfabric call */
+    struct net_peer *peers; /* [npes]; net_get_peer() begins one at its first use. */
+    struct net_start start;
+    size_t begun_count;                /* peers that are begun */
     struct net_encryption *encryption; /* NULL: messages are not encrypted */
     struct net_sends sends;
     struct net_message *incomplete, **incomplete_end; /* begun and not complete, in order */
@@ -416,9 +428,37 @@ bool net_random_bytes(void *bytes, size_t count);
  * 0 or a negative errno. */
 int net_random_key(const struct net_rail *rail, uint64_t *key);
 
-/* Derives the authentication words and the initial sequence numbers for all pairs with this PE from
- * the job's key. */
-void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES]);
+/* Derives the authentication words and the initial sequence numbers of this PE and the peer from
+ * net->start.key. net_derive_incoming_word() returns the word in the peer's messages. */
+void net_derive_session(const struct path_common *net, struct net_peer *peer);
+uint64_t net_derive_incoming_word(const struct path_common *net, int pe);
+
+/* ------------------------------------------------------------------------- peer.c (lock held) */
+
+/* Allocates what is kept of each peer from the start, before there is a lock. False: no memory is
+ * left. net_free_peers() frees it, and the peers. */
+bool net_reserve_peers(struct path_common *net, int npes, int rail_count);
+void net_free_peers(struct path_common *net, int npes);
+
+/* Posts as many receives on the rail as the peers that are begun need. */
+weft_status net_post_receives(struct path_common *net, int rail);
+
+/* Makes the state of a peer. */
+void net_begin_peer(struct path_common *net, int pe);
+
+/* Whether messages to or from the peer may exist. In unit tests all peers are begun. */
+static inline bool net_is_begun(const struct path_common *net, int pe)
+{
+    return net->peers[pe].begun || !net->start.addresses;
+}
+
+/* The peer's state, made at the first call. */
+static inline struct net_peer *net_get_peer(struct path_common *net, int pe)
+{
+    if (unlikely(!net->peers[pe].begun))
+        net_begin_peer(net, pe);
+    return &net->peers[pe];
+}
 
 /* ------------------------------------------------------------------------ rails.c: the NICs */
 

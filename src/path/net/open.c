@@ -15,12 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    ADDRESS_BYTES = 120,
-    RECEIVES_LEAST = 64, /* receives that are posted on a rail at least */
-    RECEIVES_MOST = 256,
-    RECEIVES_PER_PEER = 4,
-};
+enum { ADDRESS_BYTES = 120 };
 
 /* Exchange record of a PE: the address of each of its rails. The key of PE 0's record is the job's
  * key (words.c). */
@@ -34,22 +29,6 @@ struct address_record {
 };
 
 /* ------------------------------------------------------------------------------------ endpoints */
-
-static weft_status post_receives(struct path_common *net, int rail)
-{
-    int count = net->world->npes * RECEIVES_PER_PEER;
-    count = count < RECEIVES_LEAST ? RECEIVES_LEAST : count > RECEIVES_MOST ? RECEIVES_MOST : count;
-    if ((size_t)count > net->rails[rail].info->rx_attr->size)
-        count = (int)net->rails[rail].info->rx_attr->size;
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < count && !status; i++) {
-        struct net_message *message = net_alloc_message(net);
-        status = message
-                     ? net_post_receive(net, rail, message)
-                     : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d messages", count);
-    }
-    return status;
-}
 
 static weft_status get_own_address(struct path_common *net, struct net_rail *rail,
                                    struct address *mine)
@@ -109,7 +88,7 @@ static weft_status open_own_endpoints(struct path_common *net, struct address_re
     if (!status)
         status = serve_open(net->world, &net->serve);
     for (int i = 0; i < net->rail_count && !status; i++)
-        status = post_receives(net, i);
+        status = net_post_receives(net, i);
     return status;
 }
 
@@ -129,20 +108,21 @@ static int find_peer_rail(const struct path_common *net, int rail,
     return -1;
 }
 
-static weft_status insert_address(struct path_common *net, struct net_peer *peer, int rail,
+static weft_status insert_address(struct path_common *net, int pe, int rail,
                                   const struct address_record *its)
 {
     struct net_rail *mine = &net->rails[rail];
+    size_t at = (size_t)pe * (size_t)net->rail_count + (size_t)rail;
+    fi_addr_t *address = &net->start.addresses[at];
     int there = rail ? find_peer_rail(net, rail, its) : 0;
-    peer->rails.address[rail] = FI_ADDR_NOTAVAIL;
+    *address = FI_ADDR_NOTAVAIL;
     if (there < 0)
         return WEFT_OK;
-    peer->rails.peers[rail] = (uint8_t)there;
-    int inserted =
-        fi_av_insert(mine->av, its->rail[there].name, 1, &peer->rails.address[rail], 0, NULL);
+    net->start.rails[at] = (uint8_t)there;
+    int inserted = fi_av_insert(mine->av, its->rail[there].name, 1, address, 0, NULL);
     if (inserted == 1)
         return WEFT_OK;
-    base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", peer->pe);
+    base_fail(WEFT_ERR_SYSTEM, "fi_av_insert: the address of PE %d was refused", pe);
     return inserted < 0 ? net_call_failed(net, mine, "fi_av_insert", inserted) : WEFT_ERR_SYSTEM;
 }
 
@@ -155,13 +135,11 @@ static weft_status exchange_addresses(struct path_common *net, const struct addr
     status = boot_agree(world->boot, status);
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof *all);
-    for (int pe = 0; pe < world->npes && !status; pe++) {
-        net->peers[pe].pe = pe;
+    for (int pe = 0; pe < world->npes && !status; pe++)
         for (int rail = 0; rail < net->rail_count && !status; rail++)
-            status = insert_address(net, &net->peers[pe], rail, &all[pe]);
-    }
+            status = insert_address(net, pe, rail, &all[pe]);
     if (!status)
-        net_derive_sessions(net, all[0].key);
+        memcpy(net->start.key, all[0].key, sizeof net->start.key);
     free(all);
     return net->encryption ? net_exchange_keys(net, status) : status;
 }
@@ -187,9 +165,7 @@ static weft_status alloc_common(const struct path_world *world, struct net_selec
                                 struct path_common **result)
 {
     struct path_common *net = calloc(1, sizeof *net);
-    if (net)
-        net->peers = calloc((size_t)world->npes, sizeof *net->peers);
-    if (!net || !net->peers) {
+    if (!net || !net_reserve_peers(net, world->npes, selection->count)) {
         free(net);
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for path net");
     }
@@ -225,20 +201,6 @@ weft_status net_open(const struct path_world *world, struct net_selection *selec
     return status;
 }
 
-static void free_keys(struct net_peer *peer, int segment)
-{
-    free(peer->keys[segment]);
-    free(peer->rails.keys[segment]);
-}
-
-static void free_peers(struct path_common *net)
-{
-    for (int pe = 0; pe < net->world->npes; pe++)
-        for (int s = 0; s < SEG_COUNT; s++)
-            free_keys(&net->peers[pe], s);
-    free(net->peers);
-}
-
 void net_close(struct path_common *net)
 {
     net_stop_thread(net);
@@ -259,7 +221,7 @@ void net_close(struct path_common *net)
         net->closed_states = state->next;
         net_free_state(state);
     }
-    free_peers(net);
+    net_free_peers(net, net->world->npes);
     net_end_encryption(net);
     free(net->pending.answers);
     pthread_mutex_destroy(&net->lock);

@@ -159,7 +159,7 @@ static weft_status return_failure(struct net_state *state)
 static void request_acknowledgement(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
-    struct net_peer *peer = &state->net->peers[pe];
+    struct net_peer *peer = net_get_peer(state->net, pe);
     peer->requests.guessed_quiet = false;
     if (channel->unconfirmed) {
         /* The acknowledgement of a message after the writes confirms them. */
@@ -181,7 +181,7 @@ static void request_acknowledgement(struct net_state *state, int pe)
 static weft_status complete_peer(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
-    struct net_peer *peer = &state->net->peers[pe];
+    struct net_peer *peer = net_get_peer(state->net, pe);
     weft_status status = net_await_writes(state, peer);
     if (!status)
         status = net_await_reads(state, peer);
@@ -212,7 +212,7 @@ static weft_status await_operations(struct net_state *state)
 {
     weft_status status = WEFT_OK;
     for (int i = 0; i < state->touched_count && !status; i++) {
-        struct net_peer *peer = &state->net->peers[state->touched[i]];
+        struct net_peer *peer = net_get_peer(state->net, state->touched[i]);
         status = await_zero(state, peer, BOX_OP_QUIET, &state->in_flight);
     }
     return status;
@@ -223,7 +223,7 @@ static weft_status await_operations(struct net_state *state)
 static weft_status prepare_quiet(struct net_state *state, int pe)
 {
     struct net_channel *channel = &state->channels[pe];
-    struct net_peer *peer = &state->net->peers[pe];
+    struct net_peer *peer = net_get_peer(state->net, pe);
     weft_status status = await_notifications(state, peer);
     if (!status && channel->confirm_after_writes)
         status = net_await_writes(state, peer);

@@ -585,8 +585,9 @@ void net_stage_free(struct path_common *net)
         struct net_stage *stage = net->peers[pe].stage;
         for (uint32_t i = 0; stage && i < net->staging.slot_count; i++)
             gpu_event_release(gpu, &stage->fragments[i].copy_event);
-        if (stage)
-            free(stage->fragments);
+        if (!stage) /* A peer that is not begun has none, and stays as it is. */
+            continue;
+        free(stage->fragments);
         free(stage);
         net->peers[pe].stage = NULL;
     }

@@ -349,7 +349,7 @@ weft_status net_stage_transfer(struct net_state *state, struct remote at, void *
                                bool device, bool write)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(net, at.peer->pe);
     struct net_staged_fragment fragment = {.post = {.kind = NET_POST_STAGED, .peer = peer},
                                            .write = write,
                                            .local_is_gpu = device,

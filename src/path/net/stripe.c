@@ -436,7 +436,7 @@ weft_status net_stripe_staged(struct net_state *state, const struct net_transfer
 static weft_status prepare_remote(struct net_state *state, struct remote at, size_t *bytes)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(net, at.peer->pe);
     size_t chunk = at.offset / NET_CHUNK_BYTES,
            left = NET_CHUNK_BYTES - at.offset % NET_CHUNK_BYTES;
     const struct net_key *keys;
@@ -476,7 +476,7 @@ weft_status net_stripe_host(struct net_state *state, struct remote at, void *loc
                             bool write, size_t *queued)
 {
     struct path_common *net = state->net;
-    struct net_peer *peer = &net->peers[at.peer->pe];
+    struct net_peer *peer = net_get_peer(net, at.peer->pe);
     struct net_fragment content = {.post.peer = peer,
                                    .state = state,
                                    .segment = (uint8_t)at.segment,

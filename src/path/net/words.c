@@ -44,10 +44,13 @@ static struct net_session derive_session(const uint8_t key[SIPHASH_KEY_BYTES], i
                                 .first_answer = derive_secret(key, from, to, ANSWERS)};
 }
 
-void net_derive_sessions(struct path_common *net, const uint8_t key[SIPHASH_KEY_BYTES])
+void net_derive_session(const struct path_common *net, struct net_peer *peer)
 {
-    for (int pe = 0; pe < net->world->npes; pe++) {
-        net->peers[pe].outgoing = derive_session(key, net->world->pe, pe);
-        net->peers[pe].incoming = derive_session(key, pe, net->world->pe);
-    }
+    peer->outgoing = derive_session(net->start.key, net->world->pe, peer->pe);
+    peer->incoming = derive_session(net->start.key, peer->pe, net->world->pe);
+}
+
+uint64_t net_derive_incoming_word(const struct path_common *net, int pe)
+{
+    return derive_session(net->start.key, pe, net->world->pe).auth_word;
 }
