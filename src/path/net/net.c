@@ -28,12 +28,12 @@ static bool uses_rma(const struct path_common *net, size_t bytes, size_t small)
     return bytes > small && !net->rails[0].traits.messages_only;
 }
 
+/* The peer is begun, here and in the functions below that use its requests. */
 static weft_status add_put_record(struct net_state *state, struct remote to, enum net_kind kind,
                                   const void *src, size_t bytes)
 {
     struct net_record *record;
-    weft_status status =
-        net_add_request(state, net_get_peer(state->net, to.peer->pe), bytes, &record);
+    weft_status status = net_add_request(state, &state->net->peers[to.peer->pe], bytes, &record);
     if (status)
         return status;
     record->kind = (uint8_t)kind;
@@ -65,8 +65,8 @@ static weft_status get_by_request(struct net_state *state, struct remote from, v
 {
     const struct net_record query = {
         .kind = NET_GET, .segment = (uint8_t)from.segment, .width = value, .offset = from.offset};
-    return net_send_query(state, net_get_peer(state->net, from.peer->pe), &query, (uint32_t)bytes,
-                          dst, bytes, nbi);
+    return net_send_query(state, &state->net->peers[from.peer->pe], &query, (uint32_t)bytes, dst,
+                          bytes, nbi);
 }
 
 static weft_status get_by_requests(struct net_state *state, struct remote from, void *dst,
@@ -240,6 +240,7 @@ static weft_status net_load(struct remote from, void *value, size_t width)
 {
     struct net_state *state = net_state_of(from.peer->state);
     net_lock(state->net);
+    net_get_peer(state->net, from.peer->pe);
     weft_status status = get_by_request(state, from, value, width, true, false);
     pthread_mutex_unlock(&state->net->lock);
     return status;
@@ -250,7 +251,7 @@ static weft_status add_atomic_record(struct net_state *state, struct remote at, 
 {
     struct net_record *record;
     weft_status status =
-        net_add_request(state, net_get_peer(state->net, at.peer->pe), sizeof atomic, &record);
+        net_add_request(state, &state->net->peers[at.peer->pe], sizeof atomic, &record);
     if (status)
         return status;
     record->kind = NET_ATOMIC;
