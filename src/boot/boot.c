@@ -108,13 +108,29 @@ static void fill_node_record(const struct boot *boot, struct node_record *record
     identity->pid_namespace = namespace_number("/proc/self/ns/pid");
 }
 
-/* Node of `pe`: the node of the first PE with the same identity. */
-static int number_node(const struct node_record *all, struct boot *boot, int pe)
+static bool is_same_node(const struct node_record *all, int a, int b)
 {
-    for (int earlier = 0; earlier < pe; earlier++)
-        if (memcmp(&all[earlier].identity, &all[pe].identity, sizeof all->identity) == 0)
-            return boot->node_of[earlier];
-    return boot->nodes++;
+    return memcmp(&all[a].identity, &all[b].identity, sizeof all->identity) == 0;
+}
+
+/* Numbers the nodes by their first PEs. Mostly a PE is on the node of the one before it; else it is
+ * compared with one PE of each node. */
+static weft_status number_nodes(const struct node_record *all, struct boot *boot)
+{
+    int *first = calloc((size_t)boot->npes, sizeof *first);
+    if (!first)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the nodes of %d PEs", boot->npes);
+    boot->nodes = 0;
+    for (int pe = 0; pe < boot->npes; pe++) {
+        int node = pe > 0 && is_same_node(all, pe - 1, pe) ? boot->node_of[pe - 1] : 0;
+        while (node < boot->nodes && !is_same_node(all, first[node], pe))
+            node++;
+        if (node == boot->nodes)
+            first[boot->nodes++] = pe;
+        boot->node_of[pe] = node;
+    }
+    free(first);
+    return WEFT_OK;
 }
 
 /* Each node gets the host name of its first PE. */
@@ -146,14 +162,13 @@ weft_status boot_find_nodes(struct boot *boot)
     weft_status status = boot->ops->allgather(boot, &mine, all, sizeof mine);
     if (!status)
         status = make_tables(boot);
+    if (!status)
+        status = number_nodes(all, boot);
     if (status) {
         free(all);
         return status;
     }
 
-    boot->nodes = 0;
-    for (int pe = 0; pe < boot->npes; pe++)
-        boot->node_of[pe] = number_node(all, boot, pe);
     boot->local_npes = 0;
     for (int pe = 0; pe < boot->npes; pe++) {
         if (boot->node_of[pe] != boot->node_of[boot->pe])

@@ -175,9 +175,10 @@ static void there_is_no_memory(void **state)
 {
     static const char *const words[] = {
         "no memory for 6 node identities", "no memory for the node tables of 6 PEs",
-        "no memory for the node tables of 6 PEs", "no memory for the names of 2 nodes"};
+        "no memory for the node tables of 6 PEs", "no memory for the nodes of 6 PEs",
+        "no memory for the names of 2 nodes"};
     (void)state;
-    for (int left = 0; left < 4; left++) {
+    for (int left = 0; left < 5; left++) {
         reset();
         callocs.left = left;
         assert_int_equal(boot_find_nodes(&boot), WEFT_ERR_NO_MEMORY);
