@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent of one host of `weft run --hosts` (hosts.h): starts its PEs, forwards their
- * frames to the launcher and the answers back, and reports which PEs ended. The launcher decides
- * what follows; but when the connection to it is lost, the agent ends its PEs. The agent passes
+ * frames to the launcher and the answers back, and reports which PEs ended. It does the same for
+ * the agents below it. The launcher decides what follows; but when the connection to its parent,
+ * through which it reaches the launcher, is lost, the agent ends its PEs. The agent passes
  * descriptors between PEs of this host itself, since they cannot cross hosts. */
 #include "run/hosts.h"
 
@@ -27,6 +28,7 @@ static void handle_launcher_loss(struct run *run, const char *why)
     agent->up_lost = agent->finish = true;
     if (agent->up.fd >= 0)
         run_unwatch(run, agent->up.fd);
+    run_hosts_abandon(run);
     if (run->alive > 0)
         run_say("the launcher is lost (%s); ending the PEs of this host", why);
     run->ending.result = 1;
@@ -42,21 +44,66 @@ static void watch_launcher(struct run *run)
     run_rewatch(run, up->fd, up->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_LAUNCHER, 0);
 }
 
-static void send_to_launcher(struct run *run, enum run_host_frame type, int number,
-                             const void *payload, size_t bytes)
+void run_agent_report(struct run *run, int type, int number, const void *payload, size_t bytes)
 {
     struct run_agent *agent = run->agent;
     if (agent->up_lost)
         return;
-    weft_status status = wire_post(&agent->up, type, number, payload, bytes, -1);
+    weft_status status = wire_post(&agent->up, (uint32_t)type, number, payload, bytes, -1);
     if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
         handle_launcher_loss(run, weft_last_error());
     else
         watch_launcher(run);
 }
 
+uint64_t run_agent_due_ns(const struct run *run)
+{
+    return run->agent && run->agent->gather.due_ns ? run->agent->gather.due_ns : UINT64_MAX;
+}
+
+void run_agent_send_parts(struct run *run)
+{
+    struct run_gather *gather = &run->agent->gather;
+    struct run_parts parts;
+    const char *data;
+    while (run_gather_next(gather, &parts, &data)) {
+        const size_t bytes = (size_t)parts.count * parts.bytes;
+        char *text = malloc(sizeof parts + bytes);
+        if (!text) {
+            handle_launcher_loss(run, "no memory for a frame to it");
+            break;
+        }
+        memcpy(text, &parts, sizeof parts);
+        memcpy(text + sizeof parts, data, bytes);
+        run_agent_report(run, HOST_PARTS, 0, text, sizeof parts + bytes);
+        free(text);
+    }
+    run_gather_drop(gather);
+}
+
+static void add_part(struct run *run, int pe, const char *part, size_t bytes)
+{
+    struct run_gather *gather = &run->agent->gather;
+    if (!run_gather_add(gather, pe, part, bytes)) {
+        run_agent_send_parts(run); /* the hub says what is wrong with this part */
+        if (!run_gather_add(gather, pe, part, bytes)) {
+            handle_launcher_loss(run, "no memory for an exchange");
+            return;
+        }
+        run_agent_send_parts(run);
+    }
+    if (run_gather_is_complete(gather))
+        run_agent_send_parts(run);
+}
+
 static void pass_up(struct run *run, int pe, const struct wire_frame *frame)
 {
+    if (frame->type == FRAME_PART) {
+        add_part(run, run->first + pe, frame->payload, frame->bytes);
+        return;
+    }
+    if (run_gather_holds(&run->agent->gather, run->first + pe))
+        run_agent_send_parts(run);
     bool failure = frame->type == FRAME_FAILED || frame->type == FRAME_ABORT;
     struct host_relay relay = {.pe = run->first + pe,
                                .type = frame->type,
@@ -70,20 +117,20 @@ static void pass_up(struct run *run, int pe, const struct wire_frame *frame)
     }
     memcpy(text, &relay, sizeof relay);
     memcpy(text + sizeof relay, frame->payload, frame->bytes);
-    send_to_launcher(run, HOST_RELAY, 0, text, sizeof relay + frame->bytes);
+    run_agent_report(run, HOST_RELAY, 0, text, sizeof relay + frame->bytes);
     free(text);
 }
 
 void run_agent_exited(struct run *run, int pe)
 {
     int32_t wait_status = run->pes[pe].wait_status;
-    send_to_launcher(run, HOST_EXITED, run->first + pe, &wait_status, sizeof wait_status);
+    run_agent_report(run, HOST_EXITED, run->first + pe, &wait_status, sizeof wait_status);
 }
 
 void run_agent_program_ended(struct run *run, int pe)
 {
     if (run->pes[pe].joined)
-        send_to_launcher(run, HOST_PROGRAM_ENDED, run->first + pe, NULL, 0);
+        run_agent_report(run, HOST_PROGRAM_ENDED, run->first + pe, NULL, 0);
 }
 
 /* --------------------------------------------------------------------------------- from the PEs */
@@ -166,7 +213,7 @@ void run_agent_serve(struct run *run, int pe)
         return;
     run_close_socket(run, pe);
     if (status == WEFT_ERR_PEER_DEAD) {
-        send_to_launcher(run, HOST_LOST, run->first + pe, NULL, 0);
+        run_agent_report(run, HOST_LOST, run->first + pe, NULL, 0);
         return;
     }
     frame = wire_frame_make(FRAME_FAILED, status, why, strlen(why), -1);
@@ -188,17 +235,29 @@ static void start_pes(struct run *run)
         result = run->ending.result > 0 ? run->ending.result : EXIT_FAULT;
     free(path);
     run->ending.result = -1; /* the launcher decides the result */
+    const int32_t host = agent->index;
     int32_t *pids = calloc((size_t)run->options.npes, sizeof *pids);
     for (int pe = 0; pids && pe < run->started; pe++)
         pids[pe] = run->pes[pe].pid;
     if (result) {
-        send_to_launcher(run, HOST_REFUSED, result, NULL, 0);
+        run_agent_report(run, HOST_REFUSED, result, &host, sizeof host);
         run_begin_end(run, -1, WEFT_ERR_BOOT, result, "weft run could not start every PE");
     } else {
-        send_to_launcher(run, HOST_STARTED, 0, pids,
+        run_agent_report(run, HOST_STARTED, host, pids,
                          pids ? (size_t)run->started * sizeof *pids : 0);
     }
     free(pids);
+}
+
+/* Forwards a frame of the launcher to the child that leads to a PE, or to all children. */
+static void forward_down(struct run *run, int pe, const struct wire_frame *frame)
+{
+    for (int i = 0; i < run->hosts.count; i++) {
+        const struct run_host *host = &run->hosts.list[i];
+        if (host->member &&
+            (pe == HOST_EVERY_PE || (pe >= host->first && pe < host->first + host->npes)))
+            run_hosts_send(run, i, (int)frame->type, frame->number, frame->payload, frame->bytes);
+    }
 }
 
 static void signal_one(struct run *run, int number, const struct wire_frame *frame)
@@ -207,6 +266,8 @@ static void signal_one(struct run *run, int number, const struct wire_frame *fra
     if (frame->bytes != sizeof pe)
         return;
     memcpy(&pe, frame->payload, sizeof pe);
+    if (pe != HOST_EVERY_PE)
+        forward_down(run, pe, frame);
     pe -= run->first;
     if (pe >= 0 && pe < run->started && !run->pes[pe].exited)
         kill(-run->pes[pe].group, number);
@@ -218,6 +279,9 @@ static void relay_down(struct run *run, const struct wire_frame *frame)
     if (frame->bytes < sizeof relay)
         return;
     memcpy(&relay, frame->payload, sizeof relay);
+    if (relay.type == FRAME_ALL)
+        run->agent->gather.passed = 0; /* the exchange has ended */
+    forward_down(run, relay.pe, frame);
     for (int pe = 0; pe < run->started; pe++)
         if (relay.pe == HOST_EVERY_PE || relay.pe == run->first + pe)
             send_down(run, pe, relay.type, relay.number, frame->payload + sizeof relay,
@@ -228,8 +292,10 @@ static void handle_launcher_frame(struct run *run, const struct wire_frame *fram
 {
     switch (frame->type) {
     case HOST_GO:
-        if (!run->agent->go)
-            start_pes(run);
+        if (run->agent->go)
+            break;
+        forward_down(run, HOST_EVERY_PE, frame);
+        start_pes(run);
         break;
     case HOST_SIGNAL:
         signal_one(run, frame->number, frame);
@@ -265,6 +331,32 @@ void run_agent_receive(struct run *run, uint32_t events)
     }
     if (status)
         handle_launcher_loss(run, why);
+}
+
+/* ---------------------------------------------------------------------------- from the agents
+ * below */
+
+static void pass_parts(struct run *run, const struct run_host *child, struct wire_frame *frame)
+{
+    struct run_parts parts;
+    const char *data = run_parts_read(frame, child->first, child->npes, &parts);
+    for (int i = 0; data && i < parts.count && !run->agent->up_lost; i++)
+        add_part(run, parts.first + i, data + (size_t)i * parts.bytes, parts.bytes);
+}
+
+void run_agent_pass(struct run *run, int index, struct wire_frame *frame)
+{
+    struct host_relay relay;
+    if (frame->type == HOST_PARTS) {
+        pass_parts(run, &run->hosts.list[index], frame);
+        return;
+    }
+    if (frame->type == HOST_RELAY && frame->bytes >= sizeof relay) {
+        memcpy(&relay, frame->payload, sizeof relay);
+        if (run_gather_holds(&run->agent->gather, relay.pe))
+            run_agent_send_parts(run);
+    }
+    run_agent_report(run, (int)frame->type, frame->number, frame->payload, frame->bytes);
 }
 
 /* ------------------------------------------------------------------------------------ the agent */
@@ -306,8 +398,8 @@ static bool connect_to_launcher(struct run *run)
 {
     struct run_agent *agent = run->agent;
     struct rendezvous rendezvous = {.what = "connecting to the launcher",
-                                    .n = agent->hosts + 1,
-                                    .me = agent->index + 1,
+                                    .n = agent->members,
+                                    .me = agent->member,
                                     .key = agent->secret,
                                     .key_bytes = strlen(agent->secret),
                                     .secret = "secret",
@@ -318,8 +410,27 @@ static bool connect_to_launcher(struct run *run)
         run_say("%s", weft_last_error());
         return false;
     }
-    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from this process */
     return run_watch(run, agent->up.fd, EPOLLIN, RUN_EVENT_LAUNCHER, 0) == 0;
+}
+
+weft_status run_agent_check_parent(struct run *run)
+{
+    struct wire *up = &run->agent->up;
+    if (wire_read(up) == WEFT_OK)
+        return WEFT_OK;
+    run->agent->up_lost = true;
+    return base_fail(WEFT_ERR_BOOT, "the launcher has gone before every host was connected to it");
+}
+
+/* Connects the hosts below this one, and reports it to the parent. */
+static bool connect_hosts(struct run *run)
+{
+    struct run_agent *agent = run->agent;
+    bool good = !run->hosts.list || run_hosts_connect(run);
+    explicit_bzero(agent->secret, strlen(agent->secret)); /* PEs are forked from this process */
+    if (good && run->hosts.list)
+        run_agent_report(run, HOST_READY, 0, NULL, 0);
+    return good;
 }
 
 static bool enter_directory(const struct run_agent *agent)
@@ -337,7 +448,7 @@ int run_agent_main(struct run *run)
     if (!enter_directory(agent) || !run_prepare(run))
         goto out;
     run->input.relay = false; /* PE 0 reads the rest of the agent's standard input */
-    if (!connect_to_launcher(run))
+    if (!connect_to_launcher(run) || !connect_hosts(run))
         goto out;
     result = run_loop(run);
     struct boot_limit second = {.left_ns = RUN_SECOND_NS};
@@ -348,6 +459,8 @@ int run_agent_main(struct run *run)
 out:
     run_stop_guard(run);
     wire_close(&agent->up);
+    run_hosts_close(run);
+    run_gather_drop(&agent->gather);
     free(run->pes);
     free(run->options.command);
     free(agent->addresses);

@@ -50,7 +50,7 @@ static int failure_status(const struct run_pe *pe)
 /* Signals the whole process group, which includes the PE's child processes. */
 static void signal_pe(struct run *run, int pe, int number)
 {
-    if (run->hosts.list)
+    if (run_is_remote(run))
         run_hosts_signal(run, pe, number);
     else if (run->pes[pe].pid > 0 && !run->pes[pe].exited)
         kill(-run->pes[pe].group, number);
@@ -111,11 +111,11 @@ static bool postpone_end(struct run *run, int pe, weft_status status, int result
 {
     if (run->ending.postponed.until_ns)
         return true; /* the first reason counts */
-    if (pe < 0 || (!run->hosts.list && !run_another_is_dying(run, pe)))
+    if (pe < 0 || (!run_is_remote(run) && !run_another_is_dying(run, pe)))
         return false;
     run->ending.postponed.until_ns =
         clock_now_ns() +
-        (run->hosts.list && !run->ending.some_dying ? hosts_postponed_ns : postponed_ns);
+        (run_is_remote(run) && !run->ending.some_dying ? hosts_postponed_ns : postponed_ns);
     run->ending.postponed.pe = pe;
     run->ending.postponed.status = status;
     run->ending.postponed.result = result;
@@ -140,7 +140,7 @@ void run_end_postponed(struct run *run, bool now)
     if (!run->ending.postponed.until_ns || run->ending.phase != RUN_WORKING)
         return;
     if (!now && clock_now_ns() < run->ending.postponed.until_ns &&
-        (run->hosts.list || run_another_is_dying(run, run->ending.postponed.pe)))
+        (run_is_remote(run) || run_another_is_dying(run, run->ending.postponed.pe)))
         return;
     run->ending.postponed.until_ns = 0;
     run_say("%s%s", run->ending.postponed.sentence, run->alive > 0 ? "; ending the job" : "");
@@ -160,8 +160,8 @@ static void find_cut_off(struct run *run, uint64_t now)
         if (!pe->cut_off_ns || pe->exited || !pe->joined)
             continue;
         run->ending.some_cut_off = true;
-        if (now - pe->cut_off_ns < (run->hosts.list ? hosts_cut_off_ns : cut_off_ns) ||
-            (!run->hosts.list && run_is_dying(pe->program)))
+        if (now - pe->cut_off_ns < (run_is_remote(run) ? hosts_cut_off_ns : cut_off_ns) ||
+            (!run_is_remote(run) && run_is_dying(pe->program)))
             continue;
         pe->joined = false;
         pe->cut_off_ns = 0;
@@ -392,7 +392,7 @@ void run_end_by_time(struct run *run, uint64_t now)
 void run_clean_up(struct run *run)
 {
     uint64_t until = clock_now_ns() + run->options.grace_ns;
-    const int ours = run->hosts.list ? 0 : run->started; /* agents do it on their hosts */
+    const int ours = run_is_remote(run) ? 0 : run->started; /* agents do it on their hosts */
     for (int pe = 0; pe < ours; pe++) {
         kill(-run->pes[pe].group, SIGTERM);
         kill(-run->pes[pe].group, SIGCONT);

@@ -1,53 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of `weft run --hosts` (hosts.h): starts the agents and connects them
- * to the rest of `weft run`, which reaches a PE on another host through run_hosts_signal() and
- * run_hosts_relay(). How a job ends is decided elsewhere. */
+/* The launcher's side of `weft run --hosts` (hosts.h), and an agent's side towards its children:
+ * frames to and from them, and their loss. The rest of `weft run` reaches a PE on another host
+ * through run_hosts_signal() and run_hosts_relay(). How a job ends is decided elsewhere. */
 #include "run/hosts.h"
-#include "run/reach.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    MOST_ADDRESSES = 32,
-    SECRET_BYTES = 24,
-    FINISH_SECONDS = 8,
-    /* Remote shells whose agents have yet to connect. A thousand at once would exceed what sshd and
-     * the rendezvous admit of peers that are not authenticated. */
-    STARTING_MOST = 64,
-};
+enum { FINISH_SECONDS = 8, SECONDS_PER_LEVEL = 2 };
 
-/* The start of the agents, STARTING_MOST at a time. */
-struct run_hosts_start {
-    const char *secret, *job;
-    struct rendezvous_address addresses[MOST_ADDRESSES];
-    int address_count;
-    int next; /* the next host to start */
-};
+/* The hosts are in the order of their PEs. */
+int run_host_with(const struct run *run, int pe)
+{
+    int low = 0, high = run->hosts.count;
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (pe < run->hosts.list[middle].first)
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
 
 const char *run_host_of(const struct run *run, int pe)
 {
-    for (int i = 0; i < run->hosts.count; i++)
-        if (pe >= run->hosts.list[i].first &&
-            pe < run->hosts.list[i].first + run->hosts.list[i].count)
-            return run->hosts.list[i].label;
-    return run->agent ? run->agent->host : NULL;
+    if (run->agent)
+        return run->agent->host;
+    const struct run_host *host =
+        run->hosts.count ? &run->hosts.list[run_host_with(run, pe)] : NULL;
+    return host && pe >= host->first && pe < host->first + host->count ? host->label : NULL;
+}
+
+struct wire *run_host_wire(const struct run *run, int index)
+{
+    const int member = run->hosts.list[index].member;
+    return member && run->hosts.wires ? &run->hosts.wires[member] : NULL;
 }
 
 /* Name for messages, such as "host b (10.0.0.2)" once its agent has connected. Only the remote
  * shell resolves names, which can take long when the network fails. */
-static const char *describe_host(const struct run_host *host)
+const char *run_describe_host(const struct run_host *host)
 {
     static char text[320];
     snprintf(text, sizeof text, "host %.200s%s%s%s", host->label, host->address[0] ? " (" : "",
@@ -55,358 +53,43 @@ static const char *describe_host(const struct run_host *host)
     return text;
 }
 
-/* ----------------------------------------------------------------------------------- listening */
-
-/* Listens at a port that the kernel chooses, or at WEFT_BOOT_PORT when a firewall allows only
- * one port. */
-static int listen_for_agents(int *port)
-{
-    *port = (int)config_int(CONFIG_BOOT_PORT);
-    int wanted = *port, fd = listen_everywhere(port);
-    if (fd < 0)
-        run_say("listening for the agents of other hosts%s: %s", wanted ? " (WEFT_BOOT_PORT)" : "",
-                strerror(errno));
-    return fd;
-}
-
-static bool random_hex(char *text, size_t bytes)
-{
-    unsigned char random[SECRET_BYTES];
-    if (getrandom(random, bytes, 0) != (ssize_t)bytes) {
-        run_say("getrandom: %s", strerror(errno));
-        return false;
-    }
-    for (size_t i = 0; i < bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", random[i]);
-    return true;
-}
-
-/* ------------------------------------------------------------------------------ remote shells */
-
-/* Makes the arguments of the command that starts the agent. The caller frees *words and *text. */
-static bool make_command(const struct run *run, struct run_host *host, char ***words, char **text)
-{
-    static const char *const arguments[] = {"run", "--agent", NULL};
-    if (run_reach_command(host->name, run->options.rsh, run->options.weft, arguments, words,
-                          text)) {
-        run_say("%s", weft_last_error());
-        return false;
-    }
-    size_t used = 0, size = 512;
-    host->rsh = calloc(1, size);
-    for (int i = 0; host->rsh && (*words)[i] && used < size; i++)
-        used += (size_t)snprintf(host->rsh + used, size - used, "%s%s", i ? " " : "", (*words)[i]);
-    if (!host->rsh)
-        run_say("no memory for the command that reaches %s", describe_host(host));
-    return host->rsh != NULL;
-}
-
-static void exec_agent_shell(struct run *run, int index, char **words, const int *ends)
-{
-    /* Ctrl-C reaches only the launcher, which passes it on to the PEs over a connection that
-     * must stay open. */
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    run->guard.groups[run->options.npes + index] = getpid();
-    for (int fd = 0; fd < 3; fd++)
-        if (ends[fd] >= 0 && dup2(ends[fd], fd) < 0)
-            _exit(127);
-    setrlimit(RLIMIT_NOFILE, &run->hosts.files);
-    sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
-    if (!run->pipe_was_ignored)
-        signal(SIGPIPE, SIG_DFL);
-    execvp(words[0], words);
-    fprintf(stderr, "weft run: %s: %s\n", words[0], strerror(errno));
-    _exit(127);
-}
-
-static bool open_shell_pipe(const struct run_host *host, int ends[2])
-{
-    if (pipe2(ends, O_CLOEXEC) == 0)
-        return true;
-    run_say("a pipe to %s: %s%s", describe_host(host), strerror(errno),
-            errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
-    return false;
-}
-
-/* Opens the pipes of the remote shell: standard input, and with --prefix standard output and
- * error. */
-static bool open_ends(struct run *run, int index, int *theirs)
-{
-    struct run_host *host = &run->hosts.list[index];
-    int ends[2];
-    theirs[0] = theirs[1] = theirs[2] = -1;
-    if (!open_shell_pipe(host, ends))
-        return false;
-    theirs[0] = ends[0];
-    host->stdin_end = ends[1];
-    for (int stream = 0; run->options.prefix && stream < 2; stream++) {
-        int number = run->options.npes + index;
-        if (!open_shell_pipe(host, ends))
-            return false;
-        fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        run->pes[number].streams[stream].fd = ends[0];
-        theirs[1 + stream] = ends[1];
-        if (run_watch(run, ends[0], EPOLLIN, RUN_EVENT_SOURCE, 2 * number + stream) < 0)
-            return false;
-    }
-    return true;
-}
-
-/* Writes the setup in one call, so that the launcher does not wait for a shell that does not
- * read. */
-static bool send_setup(struct run_host *host, const char *text, size_t bytes)
-{
-    const size_t usual = 65536;
-    if (bytes > usual && fcntl(host->stdin_end, F_SETPIPE_SZ, (int)bytes) < 0) {
-        run_say("arguments and variables of %zu bytes are too many for %s: %s", bytes,
-                describe_host(host), strerror(errno));
-        return false;
-    }
-    fcntl(host->stdin_end, F_SETFL, O_NONBLOCK);
-    if (write(host->stdin_end, text, bytes) == (ssize_t)bytes)
-        return true;
-    run_say("sending the setup of %s: %s", describe_host(host), strerror(errno));
-    return false;
-}
-
-static bool start_shell(struct run *run, int index, const char *setup, size_t bytes)
-{
-    struct run_host *host = &run->hosts.list[index];
-    char **words = NULL, *text = NULL;
-    int theirs[3];
-    bool good = make_command(run, host, &words, &text) && open_ends(run, index, theirs) &&
-                send_setup(host, setup, bytes);
-    pid_t pid = good ? fork() : -1;
-    if (pid == 0)
-        exec_agent_shell(run, index, words, theirs);
-    if (good && pid < 0)
-        run_say("starting the remote shell for %s: %s", describe_host(host), strerror(errno));
-    for (int fd = 0; good && fd < 3; fd++)
-        if (theirs[fd] >= 0)
-            close(theirs[fd]);
-    free(words);
-    free(text);
-    if (pid < 0)
-        return false;
-    setpgid(pid, pid);
-    host->pid = pid;
-    run->guard.groups[run->options.npes + index] = pid;
-    host->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (host->pidfd < 0) {
-        run_say("watching the remote shell for %s: pidfd_open: %s", describe_host(host),
-                strerror(errno));
-        return false;
-    }
-    return true;
-}
-
-static void describe_status(int status, char *text, size_t size)
-{
-    if (WIFSIGNALED(status))
-        snprintf(text, size, "was killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(text, size, "ended with status %d", WEXITSTATUS(status));
-}
-
-/* Starts the shells of further hosts, until STARTING_MOST agents have yet to connect. */
-static bool start_shells(struct run *run)
-{
-    struct run_hosts_start *start = run->hosts.start;
-    int waiting = 0;
-    for (int i = 0; i < start->next; i++)
-        waiting += run->hosts.wires[1 + i].fd < 0;
-    for (; start->next < run->hosts.count && waiting < STARTING_MOST; start->next++, waiting++) {
-        size_t bytes = 0;
-        char *setup = run_setup_write(run, start->next, start->secret, start->job, start->addresses,
-                                      start->address_count, &bytes);
-        bool good = setup && start_shell(run, start->next, setup, bytes);
-        if (!setup)
-            run_say("no memory for host %s", run->hosts.list[start->next].label);
-        if (setup)
-            explicit_bzero(setup, bytes);
-        free(setup);
-        if (!good)
-            return false;
-    }
-    return true;
-}
-
-/* Called while waiting for the agents: starts further ones, and fails when a remote shell has ended
- * or the user asks the job to end. */
-static weft_status check_agents(void *argument)
-{
-    struct run *run = argument;
-    struct pollfd watched = {.fd = run->signals, .events = POLLIN};
-    for (int i = 0; i < run->hosts.count; i++) {
-        struct run_host *host = &run->hosts.list[i];
-        int status;
-        char how[96];
-        if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
-            continue;
-        host->pid = 0;
-        describe_status(status, how, sizeof how);
-        return base_fail(WEFT_ERR_BOOT,
-                         "%s: `%.300s` %s before weft started there; see its output above",
-                         describe_host(host), host->rsh, how);
-    }
-    for (int i = 0; run->options.prefix && i < run->hosts.count; i++) /* messages of the agents */
-        for (int stream = 0; stream < 2; stream++)
-            run_read_source(run, run->options.npes + i, stream);
-    if (poll(&watched, 1, 0) == 1)
-        return base_fail(WEFT_ERR_JOB, "received a request to end before every host had answered");
-    return !run->hosts.start || start_shells(run)
-               ? WEFT_OK
-               : base_fail(WEFT_ERR_BOOT, "not every host could be started");
-}
-
-/* After the time limit: waits up to 1.5 s for agents that could not connect, which print the
- * addresses that they tried. */
-static void wait_for_failed_agents(struct run *run)
-{
-    enum { STEPS = 30, STEP_US = 50000 };
-    for (int step = 0; step < STEPS; step++) {
-        bool some = false;
-        for (int i = 0; i < run->hosts.count; i++) {
-            struct pollfd ended = {.fd = run->hosts.list[i].pidfd, .events = POLLIN};
-            some |= run->hosts.list[i].pid > 0 && run->hosts.wires[1 + i].fd < 0 &&
-                    poll(&ended, 1, 0) == 0;
-        }
-        if (!some)
-            return;
-        usleep(STEP_US);
-    }
-}
-
-/* The names of the agents for messages, as the rendezvous wants them; NULL: no memory. */
-static const char **make_names(const struct run *run)
-{
-    const char **names = calloc((size_t)run->hosts.count + 1, sizeof *names);
-    for (int i = 0; names && i < run->hosts.count; i++)
-        names[1 + i] = run->hosts.list[i].label;
-    return names;
-}
-
-static bool start_agents(struct run *run, int listening)
-{
-    const struct run_hosts_start *start = run->hosts.start;
-    const char **names = NULL;
-    run->hosts.wires = calloc((size_t)run->hosts.count + 1, sizeof *run->hosts.wires);
-    for (int i = 0; run->hosts.wires && i < run->hosts.count; i++)
-        run->hosts.wires[1 + i].fd = -1;
-    if (run->hosts.wires && !start_shells(run))
-        return false;
-    if (!run->hosts.wires || !(names = make_names(run))) {
-        run_say("no memory for %d hosts", run->hosts.count);
-        return false;
-    }
-    struct rendezvous rendezvous = {.what = "weft run --hosts",
-                                    .n = run->hosts.count + 1,
-                                    .key = start->secret,
-                                    .key_bytes = strlen(start->secret),
-                                    .secret = "secret",
-                                    .names = names,
-                                    .many_addresses = true,
-                                    .limit_from_last = true,
-                                    .still_wanted = check_agents,
-                                    .argument = run};
-    snprintf(rendezvous.job, sizeof rendezvous.job, "%s", start->job);
-    weft_status status = rendezvous_accept(&rendezvous, listening, run->hosts.wires);
-    free(names);
-    char sentence[512];
-    snprintf(sentence, sizeof sentence, "%s", status ? weft_last_error() : "");
-    if (status == WEFT_ERR_TIMEOUT)
-        wait_for_failed_agents(run);
-    for (int i = 0; status && run->options.prefix && i < run->hosts.count; i++)
-        for (int stream = 0; stream < 2; stream++)
-            run_read_source(run, run->options.npes + i, stream);
-    if (status)
-        run_say("%s", sentence);
-    return status == WEFT_OK;
-}
-
-/* Records the agent's address. Closes the standard input of its shell, unless PE 0 is on this
- * host. */
-static void set_agent_address(struct run_host *host, int fd)
-{
-    handshake_describe_peer(fd, host->address, sizeof host->address);
-    char *port = strrchr(host->address, ':');
-    if (port)
-        *port = '\0';
-    if (host->first > 0) {
-        close(host->stdin_end);
-        host->stdin_end = -1;
-    }
-}
-
-bool run_hosts_connect(struct run *run)
-{
-    const struct crypto_driver *crypto;
-    char secret[2 * SECRET_BYTES + 1], job[2 * 8 + 1];
-    int port;
-    if (crypto_load(&crypto)) {
-        run_say("%s", weft_last_error());
-        return false;
-    }
-    if (!random_hex(secret, SECRET_BYTES) || !random_hex(job, 8))
-        return false;
-    struct run_hosts_start start = {.secret = secret, .job = job};
-    run_raise_descriptor_limit(&run->hosts.files);
-    int listening = listen_for_agents(&port);
-    if (listening >= 0)
-        start.address_count = listen_addresses(start.addresses, MOST_ADDRESSES, port);
-    run->hosts.start = &start;
-    bool good = listening >= 0 && start_agents(run, listening);
-    run->hosts.start = NULL;
-    explicit_bzero(secret, sizeof secret);
-    if (listening >= 0)
-        close(listening);
-    for (int i = 0; good && i < run->hosts.count; i++)
-        set_agent_address(&run->hosts.list[i], run->hosts.wires[1 + i].fd);
-    for (int i = 0; good && i < run->hosts.count; i++)
-        good = run_watch(run, run->hosts.wires[1 + i].fd, EPOLLIN, RUN_EVENT_HOST, i) == 0 &&
-               run_watch(run, run->hosts.list[i].pidfd, EPOLLIN, RUN_EVENT_HOST_EXIT, i) == 0;
-    return good;
-}
-
 /* ---------------------------------------------------------------------------------- to agents */
 
 static void watch_host(struct run *run, int host)
 {
-    const struct wire *wire = &run->hosts.wires[1 + host];
+    const struct wire *wire = run_host_wire(run, host);
     run->retry_soon |= wire->starved;
     run_rewatch(run, wire->fd, wire->unsent ? EPOLLIN | EPOLLOUT : EPOLLIN, RUN_EVENT_HOST, host);
 }
 
 static void give_up_host(struct run *run, int index, const char *why);
 
-static void send_to_agent(struct run *run, int host, enum run_host_frame type, int number,
-                          const void *payload, size_t bytes)
+void run_hosts_send(struct run *run, int index, int type, int number, const void *payload,
+                    size_t bytes)
 {
-    struct wire *wire = &run->hosts.wires[1 + host];
+    const int child = run->hosts.list[index].via;
+    struct wire *wire = run_host_wire(run, child);
     if (wire->fd < 0)
         return;
-    weft_status status = wire_post(wire, type, number, payload, bytes, -1);
+    weft_status status = wire_post(wire, (uint32_t)type, number, payload, bytes, -1);
     if (status && status != WEFT_ERR_PEER_DEAD) /* the loop will read its end */
-        give_up_host(run, host, weft_last_error());
+        give_up_host(run, child, weft_last_error());
     else
-        watch_host(run, host);
-}
-
-static int host_of(const struct run *run, int pe)
-{
-    int host = 0;
-    while (host + 1 < run->hosts.count && pe >= run->hosts.list[host + 1].first)
-        host++;
-    return host;
+        watch_host(run, child);
 }
 
 void run_hosts_signal(struct run *run, int pe, int number)
 {
     int32_t to = pe;
     if (!run->pes[pe].exited)
-        send_to_agent(run, host_of(run, pe), HOST_SIGNAL, number, &to, sizeof to);
+        run_hosts_send(run, run_host_with(run, pe), HOST_SIGNAL, number, &to, sizeof to);
+}
+
+/* Whether this is the first PE behind a child of the launcher. */
+static bool is_first_of_child(const struct run *run, int pe)
+{
+    const struct run_host *host = &run->hosts.list[run_host_with(run, pe)];
+    return host->member && pe == host->first;
 }
 
 void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, const void *payload,
@@ -418,18 +101,19 @@ void run_hosts_relay(void *owner, int pe, enum frame_type type, int number, cons
     /* The PEs of a host get the answer of an exchange together: if one got it earlier, its next
      * messages to the others could overtake their answers. */
     bool together = type == FRAME_ALL;
-    if (together ? pe != run->hosts.list[host_of(run, pe)].first : run->pes[pe].exited)
+    if (together ? !is_first_of_child(run, pe) : run->pes[pe].exited)
         return;
     struct host_relay relay = {.pe = together ? HOST_EVERY_PE : pe, .type = type, .number = number};
+    const int host = run_host_with(run, pe);
     char *frame = malloc(sizeof relay + bytes);
     if (!frame) {
-        give_up_host(run, host_of(run, pe), "no memory for a frame to it");
+        give_up_host(run, run->hosts.list[host].via, "no memory for a frame to it");
         return;
     }
     memcpy(frame, &relay, sizeof relay);
     if (bytes)
         memcpy(frame + sizeof relay, payload, bytes);
-    send_to_agent(run, host_of(run, pe), HOST_RELAY, 0, frame, sizeof relay + bytes);
+    run_hosts_send(run, host, HOST_RELAY, 0, frame, sizeof relay + bytes);
     free(frame);
 }
 
@@ -439,7 +123,8 @@ bool run_hosts_start(struct run *run)
     run->input.pipe = run->hosts.list[0].stdin_end;
     run->hosts.list[0].stdin_end = -1;
     for (int i = 0; i < run->hosts.count; i++)
-        send_to_agent(run, i, HOST_GO, 0, NULL, 0);
+        if (run->hosts.list[i].member)
+            run_hosts_send(run, i, HOST_GO, 0, NULL, 0);
     return true;
 }
 
@@ -455,25 +140,37 @@ static void handle_pe_exit(struct run *run, int pe, int wait_status)
     run->alive--;
 }
 
-/* Gives up a host and its PEs. Processes left there end themselves, since they have lost the
- * launcher too. */
-static void give_up_host(struct run *run, int index, const char *why)
+/* "host b (10.0.0.2) with PEs 4 to 7 is lost: ...; so are the 3 hosts that it had started, from c
+ * to e" */
+static void describe_host_loss(const struct run *run, int index, const char *why, char *text,
+                               size_t size)
 {
-    struct run_host *host = &run->hosts.list[index];
-    struct wire *wire = &run->hosts.wires[1 + index];
-    char sentence[HUB_MOST_SENTENCE + 300], pes[64];
-    if (host->lost || host->done)
-        return;
-    host->lost = true;
-    if (wire->fd >= 0)
-        run_unwatch(run, wire->fd);
+    const struct run_host *host = &run->hosts.list[index];
+    char pes[64];
     snprintf(pes, sizeof pes, host->count > 1 ? "PEs %d to %d" : "PE %d", host->first,
              host->first + host->count - 1);
-    snprintf(sentence, sizeof sentence, "%s with %s is lost: %.200s", describe_host(host), pes,
-             why);
-    wire_close(wire);
+    int n = snprintf(text, size, "%s with %s is lost: %.200s", run_describe_host(host), pes, why);
+    const struct run_host *last = host + host->below;
+    if (host->below == 1)
+        snprintf(text + n, size - (size_t)n, "; so is host %.100s, which it had started",
+                 last->label);
+    else if (host->below)
+        snprintf(text + n, size - (size_t)n,
+                 "; so are the %d hosts that it had started, from %.80s to %.80s", host->below,
+                 host[1].label, last->label);
+}
+
+/* Records that a host is lost, with the hosts below it and their PEs. Processes left there end
+ * themselves, since they have lost the launcher too. */
+static void lose_host(struct run *run, int index, const char *why)
+{
+    char sentence[HUB_MOST_SENTENCE + 500];
     bool any = false;
-    for (int pe = host->first; pe < host->first + host->count; pe++) {
+    describe_host_loss(run, index, why, sentence, sizeof sentence);
+    const struct run_host *first = &run->hosts.list[index], *last = first + first->below;
+    for (int i = index; i <= index + first->below; i++)
+        run->hosts.list[i].lost = true;
+    for (int pe = first->first; pe < last->first + last->count; pe++) {
         any |= !run->pes[pe].exited;
         run->pes[pe].lost = !run->pes[pe].exited;
         handle_pe_exit(run, pe, SIGKILL);
@@ -486,6 +183,46 @@ static void give_up_host(struct run *run, int index, const char *why)
         run->ending.result = 1;
 }
 
+/* An agent leaves it to the launcher to record that a host is lost. */
+static void report_host_loss(const struct run_host *host, struct run *run, const char *why)
+{
+    struct host_loss loss = {.address = ""};
+    snprintf(loss.address, sizeof loss.address, "%s", host->address);
+    snprintf(loss.why, sizeof loss.why, "%s", why);
+    run_agent_report(run, HOST_GONE, host->number, &loss, sizeof loss);
+}
+
+/* Gives up a child and the hosts below it. */
+static void give_up_host(struct run *run, int index, const char *why)
+{
+    struct run_host *host = &run->hosts.list[index];
+    struct wire *wire = run_host_wire(run, index);
+    char copy[HUB_MOST_SENTENCE]; /* `why` may be the last error */
+    if (host->lost || host->done)
+        return;
+    host->lost = true;
+    snprintf(copy, sizeof copy, "%s", why);
+    if (wire->fd >= 0)
+        run_unwatch(run, wire->fd);
+    wire_close(wire);
+    if (run->agent)
+        report_host_loss(host, run, copy);
+    else
+        lose_host(run, index, copy);
+}
+
+static void handle_host_loss(struct run *run, int index, const struct wire_frame *frame)
+{
+    struct run_host *host = &run->hosts.list[index];
+    struct host_loss loss;
+    if (frame->bytes != sizeof loss || host->lost)
+        return;
+    memcpy(&loss, frame->payload, sizeof loss);
+    loss.address[sizeof loss.address - 1] = loss.why[sizeof loss.why - 1] = '\0';
+    snprintf(host->address, sizeof host->address, "%s", loss.address);
+    lose_host(run, index, loss.why);
+}
+
 static void read_pids(struct run *run, const struct run_host *host, const struct wire_frame *frame)
 {
     for (int i = 0; i < host->count && (size_t)(i + 1) * sizeof(int32_t) <= frame->bytes; i++) {
@@ -495,52 +232,93 @@ static void read_pids(struct run *run, const struct run_host *host, const struct
     }
 }
 
-/* Handles a frame of a PE for the hub. */
-static void handle_relay(struct run *run, const struct run_host *host, struct wire_frame *frame)
+static bool has_pe(const struct run_host *child, int pe)
+{
+    return pe >= child->first && pe < child->first + child->npes;
+}
+
+/* Hands a frame of a PE to the hub. */
+static void hand_to_hub(struct run *run, int child, int pe, uint32_t type, int number,
+                        int32_t sender, const char *payload, size_t bytes)
+{
+    struct wire_frame *frame = wire_frame_make(type, number, payload, bytes, -1);
+    if (!frame) {
+        give_up_host(run, child, "no memory for a frame from it");
+        return;
+    }
+    frame->sender = sender;
+    hub_handle(&run->hub, pe, frame);
+}
+
+static void handle_relay(struct run *run, int child, const struct wire_frame *frame)
 {
     struct host_relay relay;
     if (frame->bytes < sizeof relay)
         return;
     memcpy(&relay, frame->payload, sizeof relay);
-    if (relay.pe < host->first || relay.pe >= host->first + host->count)
+    if (!has_pe(&run->hosts.list[child], relay.pe))
         return;
     run->ending.some_dying |= relay.dying != 0;
-    struct wire_frame *inner = wire_frame_make(
-        relay.type, relay.number, frame->payload + sizeof relay, frame->bytes - sizeof relay, -1);
-    if (!inner) {
-        give_up_host(run, (int)(host - run->hosts.list), "no memory for a frame from it");
-        return;
-    }
-    inner->sender = relay.sender;
-    hub_handle(&run->hub, relay.pe, inner);
+    hand_to_hub(run, child, relay.pe, relay.type, relay.number, relay.sender,
+                frame->payload + sizeof relay, frame->bytes - sizeof relay);
 }
 
-static void handle_agent_frame(struct run *run, struct run_host *host, struct wire_frame *frame)
+static void handle_parts(struct run *run, int child, const struct wire_frame *frame)
+{
+    const struct run_host *host = &run->hosts.list[child];
+    struct run_parts parts;
+    const char *data = run_parts_read(frame, host->first, host->npes, &parts);
+    for (int i = 0; data && i < parts.count && !host->lost; i++)
+        hand_to_hub(run, child, parts.first + i, FRAME_PART, 0, 0, data + (size_t)i * parts.bytes,
+                    parts.bytes);
+}
+
+static void handle_refusal(struct run *run, const struct run_host *host, int result)
+{
+    run->ending.result = run->ending.result < 0 ? result : run->ending.result;
+    if (run->ending.phase == RUN_WORKING)
+        run_begin_end(run, -1, WEFT_ERR_BOOT, run->ending.result, "not every PE could be started");
+    for (int pe = host->first; pe < host->first + host->count; pe++)
+        handle_pe_exit(run, pe, 127 << 8);
+}
+
+/* The host that a frame is about, which is a child or below it; else NULL. */
+static struct run_host *find_host(struct run *run, int child, int number)
+{
+    struct run_host *host = &run->hosts.list[child];
+    return number >= host->number && number <= host->number + host->below
+               ? host + (number - host->number)
+               : NULL;
+}
+
+static void handle_agent_frame(struct run *run, int child, struct wire_frame *frame)
 {
     int pe = frame->number;
-    bool ours = pe >= host->first && pe < host->first + host->count;
-    int32_t wait_status = 0;
+    bool ours = has_pe(&run->hosts.list[child], pe);
+    struct run_host *host = find_host(run, child, frame->number);
+    int32_t payload = 0;
+    memcpy(&payload, frame->payload, frame->bytes == sizeof payload ? sizeof payload : 0);
     switch (frame->type) {
     case HOST_STARTED:
-        read_pids(run, host, frame);
+        if (host)
+            read_pids(run, host, frame);
         break;
     case HOST_REFUSED:
-        run->ending.result = run->ending.result < 0 ? frame->number : run->ending.result;
-        if (run->ending.phase == RUN_WORKING)
-            run_begin_end(run, -1, WEFT_ERR_BOOT, run->ending.result,
-                          "not every PE could be started");
-        for (pe = host->first; pe < host->first + host->count; pe++)
-            handle_pe_exit(run, pe, 127 << 8);
+        host = frame->bytes == sizeof payload ? find_host(run, child, payload) : NULL;
+        if (host)
+            handle_refusal(run, host, frame->number);
         break;
     case HOST_RELAY:
-        handle_relay(run, host, frame);
+        handle_relay(run, child, frame);
+        break;
+    case HOST_PARTS:
+        handle_parts(run, child, frame);
         break;
     case HOST_EXITED:
-        if (!ours || frame->bytes != sizeof wait_status)
+        if (!ours || frame->bytes != sizeof payload)
             break;
-        memcpy(&wait_status, frame->payload, sizeof wait_status);
         run->pes[pe].to_judge = !run->pes[pe].exited;
-        handle_pe_exit(run, pe, wait_status);
+        handle_pe_exit(run, pe, payload);
         break;
     case HOST_LOST:
         if (ours && run->pes[pe].joined) {
@@ -552,16 +330,31 @@ static void handle_agent_frame(struct run *run, struct run_host *host, struct wi
         if (ours)
             run_program_ended(run, pe);
         break;
+    case HOST_GONE:
+        if (host)
+            handle_host_loss(run, (int)(host - run->hosts.list), frame);
+        break;
     case HOST_DONE:
-        host->done = true;
+        run->hosts.list[child].done = true;
         break;
     }
+}
+
+/* An agent forwards the frames of its children. */
+static void take_agent_frame(struct run *run, int child, struct wire_frame *frame)
+{
+    if (!run->agent)
+        handle_agent_frame(run, child, frame);
+    else if (frame->type == HOST_DONE)
+        run->hosts.list[child].done = true;
+    else
+        run_agent_pass(run, child, frame);
 }
 
 void run_hosts_serve(struct run *run, int index, uint32_t events)
 {
     struct run_host *host = &run->hosts.list[index];
-    struct wire *wire = &run->hosts.wires[1 + index];
+    struct wire *wire = run_host_wire(run, index);
     struct wire_frame *frame;
     char why[HUB_MOST_SENTENCE] = "its agent (`weft run` there) has ended";
     if (wire->fd < 0)
@@ -576,10 +369,11 @@ void run_hosts_serve(struct run *run, int index, uint32_t events)
     else if (status && status != WEFT_ERR_PEER_DEAD)
         snprintf(why, sizeof why, "%s", weft_last_error());
     while (wire->fd >= 0 && (frame = wire_take(wire))) {
-        handle_agent_frame(run, host, frame);
+        take_agent_frame(run, index, frame);
         wire_frame_free(frame);
     }
-    run_judge_exits(run);
+    if (!run->agent)
+        run_judge_exits(run);
     if (!status || wire->fd < 0)
         return;
     if (!host->done) {
@@ -602,7 +396,7 @@ void run_hosts_exited(struct run *run, int index)
     run->guard.groups[run->options.npes + index] = 0;
     run_unwatch(run, host->pidfd);
     run_hosts_serve(run, index, EPOLLIN);
-    describe_status(status, how, sizeof how);
+    run_describe_wait_status(status, how, sizeof how);
     if (WIFEXITED(status) && WEXITSTATUS(status) == HOST_EXIT_LOST)
         snprintf(why, sizeof why, "this host does not answer its agent any more");
     else
@@ -612,16 +406,23 @@ void run_hosts_exited(struct run *run, int index)
 
 /* ------------------------------------------------------------------------------------- the end */
 
+/* A parent waits longer than its children, so that the agent next to a hanging host names it. */
+static uint64_t finish_seconds(const struct run *run)
+{
+    const int levels = run->hosts.levels > 1 ? run->hosts.levels - 1 : 0;
+    return (uint64_t)(FINISH_SECONDS + levels * SECONDS_PER_LEVEL);
+}
+
 bool run_hosts_wait(struct run *run)
 {
     bool some = false;
     if (!run->hosts.end_ns)
         run->hosts.end_ns =
-            clock_now_ns() + 2 * run->options.grace_ns + FINISH_SECONDS * RUN_SECOND_NS;
+            clock_now_ns() + 2 * run->options.grace_ns + finish_seconds(run) * RUN_SECOND_NS;
     for (int i = 0; i < run->hosts.count; i++) {
         struct run_host *host = &run->hosts.list[i];
-        if (!host->finishing && !host->lost)
-            send_to_agent(run, i, HOST_FINISH, 0, NULL, 0);
+        if (host->member && !host->finishing && !host->lost)
+            run_hosts_send(run, i, HOST_FINISH, 0, NULL, 0);
         host->finishing = true;
         some |= host->pid > 0 && !host->lost;
     }
@@ -644,7 +445,7 @@ static void end_shell(struct run *run, int index)
 void run_hosts_by_time(struct run *run, uint64_t now)
 {
     if (run->ending.phase == RUN_KILLED && !run->hosts.end_ns)
-        run->hosts.end_ns = now + FINISH_SECONDS * RUN_SECOND_NS;
+        run->hosts.end_ns = now + finish_seconds(run) * RUN_SECOND_NS;
     if (!run->hosts.end_ns || now < run->hosts.end_ns)
         return;
     run->hosts.end_ns = UINT64_MAX;
@@ -653,12 +454,26 @@ void run_hosts_by_time(struct run *run, uint64_t now)
             give_up_host(run, i, "it has not ended in time; processes may be left there");
 }
 
+/* The agents below see that the connection is closed, and end their PEs. */
+void run_hosts_abandon(struct run *run)
+{
+    for (int i = 0; i < run->hosts.count; i++) {
+        struct wire *wire = run_host_wire(run, i);
+        if (!wire)
+            continue;
+        run->hosts.list[i].lost = true;
+        if (wire->fd >= 0)
+            run_unwatch(run, wire->fd);
+        wire_close(wire);
+    }
+}
+
 void run_hosts_close(struct run *run)
 {
     for (int i = 0; i < run->hosts.count; i++) {
         struct run_host *host = &run->hosts.list[i];
-        if (run->hosts.wires)
-            wire_close(&run->hosts.wires[1 + i]);
+        if (run_host_wire(run, i))
+            wire_close(run_host_wire(run, i));
         end_shell(run, i);
         if (host->pidfd >= 0)
             close(host->pidfd);

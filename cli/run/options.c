@@ -18,6 +18,17 @@ static error_t parse_count(struct argp_state *state, const char *text, int *coun
     return 0;
 }
 
+static error_t parse_fan_out(struct argp_state *state, const char *text, int *count)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end || number < 1 || number > BOOT_MOST_LAUNCHED)
+        argp_error(state, "--fan-out %s: expected a number of hosts from 1 to %d", text,
+                   BOOT_MOST_LAUNCHED);
+    *count = (int)number;
+    return 0;
+}
+
 static error_t parse_time(struct argp_state *state, const char *option, const char *text,
                           uint64_t *ns)
 {
@@ -68,6 +79,7 @@ enum {
     KEY_RSH,
     KEY_WEFT,
     KEY_ENV,
+    KEY_FAN_OUT,
     KEY_AGENT
 };
 
@@ -110,6 +122,8 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_ENV:
         return add_variable(state, options, argument);
+    case KEY_FAN_OUT:
+        return parse_fan_out(state, argument, &options->fan_out);
     case KEY_AGENT:
         options->agent = true;
         return 0;
@@ -147,6 +161,10 @@ static const struct argp_option option_table[] = {
     {"env", KEY_ENV, "NAME[=VALUE]", 0,
      "also pass this variable to the PEs on other hosts; WEFT_, SHMEM_, NVSHMEM_, OMP_, CUDA_ "
      "and FI_ variables and LD_LIBRARY_PATH are always passed",
+     0},
+    {"fan-out", KEY_FAN_OUT, "N", 0,
+     "hosts that weft run, and each host in turn, starts by itself (32); the others are started by "
+     "those, which need to reach them by ssh too",
      0},
     {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; used by the launcher only",
      0},

@@ -179,6 +179,8 @@ static int milliseconds_to_wait(const struct run *run)
         until = run->ending.next_reaping_ns;
     if (run->hosts.end_ns && run->hosts.end_ns < until)
         until = run->hosts.end_ns;
+    if (run_agent_due_ns(run) < until)
+        until = run_agent_due_ns(run);
     if (until == UINT64_MAX)
         return -1;
     if (until <= now)
@@ -202,17 +204,21 @@ static void handle_time(struct run *run)
         run_end_by_time(run, now);
     if (run->hosts.list)
         run_hosts_by_time(run, now);
+    if (now >= run_agent_due_ns(run))
+        run_agent_send_parts(run);
 }
 
-/* Whether the loop continues: PEs run; or, at the launcher of several hosts, agents run; or, at
- * an agent, the launcher has not sent HOST_FINISH yet. */
+/* Whether the loop continues: PEs run; or, at an agent, the launcher has not sent HOST_FINISH yet;
+ * or agents that this process started run. */
 static bool loop_continues(struct run *run)
 {
     if (run->alive > 0)
         return true;
     if (run->ending.postponed.until_ns)
         run_end_postponed(run, true);
-    return run->hosts.list ? run_hosts_wait(run) : run->agent && !run->agent->finish;
+    if (run->agent && !run->agent->finish)
+        return true;
+    return run->hosts.list && run_hosts_wait(run);
 }
 
 /* Without events the launcher can neither serve the PEs nor see their end, so it kills them at
@@ -318,7 +324,7 @@ int run_loop(struct run *run)
 static void start_job(struct run *run, const char *path)
 {
     run->started_ns = clock_now_ns();
-    if (run->hosts.list ? run_hosts_start(run) : run_start_pes(run, path))
+    if (run_is_remote(run) ? run_hosts_start(run) : run_start_pes(run, path))
         return;
     if (run->ending.result < 0)
         run->ending.result = EXIT_FAULT;
@@ -345,23 +351,23 @@ static int run_here(struct run *run)
     return result;
 }
 
-/* Completes the host list before anything is started. */
-static bool list_hosts(struct run *run)
+/* Makes the list of the hosts below this process. first, number: of the first one's PEs and of the
+ * host itself. */
+static bool list_hosts(struct run *run, int first, int number)
 {
     struct run_options *options = &run->options;
-    if (options->host_count && !run_distribute_pes(options)) {
-        for (int i = 0; i < options->host_count; i++)
-            free(options->hosts[i].name);
-        free(options->hosts);
-        free(options->env);
+    run->hosts.count = options->host_count;
+    if (!run->hosts.count)
+        return true;
+    run->hosts.list = calloc((size_t)run->hosts.count, sizeof *run->hosts.list);
+    if (!run->hosts.list) {
+        run_say("no memory for %d hosts", run->hosts.count);
         return false;
     }
-    run->hosts.count = options->host_count;
-    run->hosts.list =
-        run->hosts.count ? calloc((size_t)run->hosts.count, sizeof *run->hosts.list) : NULL;
-    for (int i = 0, first = 0; run->hosts.list && i < run->hosts.count; i++) {
+    for (int i = 0; i < run->hosts.count; i++) {
         const char *at = strrchr(options->hosts[i].name, '@');
-        run->hosts.list[i] = (struct run_host){.name = options->hosts[i].name,
+        run->hosts.list[i] = (struct run_host){.number = number + i,
+                                               .name = options->hosts[i].name,
                                                .label = at ? at + 1 : options->hosts[i].name,
                                                .first = first,
                                                .count = options->hosts[i].npes,
@@ -369,8 +375,27 @@ static bool list_hosts(struct run *run)
                                                .stdin_end = -1};
         first += run->hosts.list[i].count;
     }
-    run->all = options->npes;
+    if (!options->fan_out)
+        options->fan_out = RUN_FAN_OUT;
+    run->hosts.children = run_tree_plan(run->hosts.list, run->hosts.count, options->fan_out);
+    run->hosts.levels = run_tree_levels(run->hosts.count, options->fan_out);
     return true;
+}
+
+/* Completes the host list before anything is started. */
+static bool plan_job(struct run *run)
+{
+    struct run_options *options = &run->options;
+    bool good = !options->host_count || run_distribute_pes(options);
+    if (good && list_hosts(run, 0, 0)) {
+        run->all = options->npes;
+        return true;
+    }
+    for (int i = 0; i < options->host_count; i++)
+        free(options->hosts[i].name);
+    free(options->hosts);
+    free(options->env);
+    return false;
 }
 
 /* GPUs that a PE would see. */
@@ -444,7 +469,13 @@ static int run_as_agent(struct run *run)
     run->agent = &agent;
     run->first = agent.first;
     run->all = agent.npes;
-    int result = run_agent_main(run);
+    agent.gather.first = agent.first;
+    agent.gather.npes = run->options.npes;
+    for (int i = 0; i < run->options.host_count; i++)
+        agent.gather.npes += run->options.hosts[i].npes;
+    int result = list_hosts(run, agent.first + run->options.npes, agent.index + 1)
+                     ? run_agent_main(run)
+                     : EXIT_FAULT;
     run->agent = NULL;
     return result;
 }
@@ -471,5 +502,5 @@ int cmd_run(int argc, char **argv)
         take_devices(&run.options);
     if (!run.options.host_count && !confirm_many(&run.options))
         return EXIT_USAGE;
-    return list_hosts(&run) ? run_here(&run) : EXIT_USAGE;
+    return plan_job(&run) ? run_here(&run) : EXIT_USAGE;
 }

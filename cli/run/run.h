@@ -33,6 +33,7 @@ struct run_options {
     struct run_slots *hosts;
     int host_count;         /* 0: only this machine */
     const char *rsh, *weft; /* remote shell command; path of weft on the host */
+    int fan_out;            /* agents that one process starts at most; 0: the default */
     const char **env;       /* arguments of --env */
     int env_count;
     bool prefix;
@@ -99,9 +100,11 @@ struct run_agent;
 
 /* The agents of a job over several hosts. */
 struct run_hosts {
-    struct run_host *list; /* NULL: all PEs run here, or this is an agent */
+    struct run_host *list; /* at the launcher all hosts, at an agent those below it; NULL: none */
     int count;
-    struct wire *wires; /* [1 + i]: connection to the agent of list[i] */
+    int children;       /* hosts whose agents are children of this process */
+    int levels;         /* levels of agents below this process */
+    struct wire *wires; /* [list[i].member]: connection to the agent of list[i] */
     uint64_t end_ns;    /* Time by which the agents must have ended; 0: not yet asked to end. */
     struct run_hosts_start *start; /* NULL: no agents are being started */
     struct rlimit files; /* the limit of open files before it was raised, for remote shells */
@@ -173,6 +176,12 @@ struct run {
     struct run_guard guard;
 };
 
+/* Whether the PEs of run->pes run on other hosts, under agents. */
+static inline bool run_is_remote(const struct run *run)
+{
+    return run->hosts.list && !run->agent;
+}
+
 /* Source of an event of the loop. The lower half of the epoll data is the number of a PE, stream
  * or sink. */
 enum run_event {
@@ -200,18 +209,25 @@ void run_say_as(const char *command);
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
 
-/* hosts.c: the launcher of a job over several hosts */
-bool run_hosts_connect(struct run *run); /* Starts and connects the agents on all hosts. False: it
-                                            has reported which host failed. */
-bool run_hosts_start(struct run *run);   /* starts the PEs of all hosts */
+/* hosts_start.c: the children of the launcher, or of an agent of a job over several hosts */
+/* Starts and connects the agents on all hosts below. False: this process has reported which host
+ * failed, or an agent has reported it to its parent. */
+bool run_hosts_connect(struct run *run);
+
+/* hosts.c */
+bool run_hosts_start(struct run *run); /* starts the PEs of all hosts */
 void run_hosts_signal(struct run *run, int pe, int number);
 void run_hosts_relay(void *run, int pe, enum frame_type type, int number, const void *payload,
                      size_t bytes);
 void run_hosts_serve(struct run *run, int host, uint32_t events);
 void run_hosts_exited(struct run *run, int host);
-bool run_hosts_wait(struct run *run); /* True when every PE has ended and agents still run. */
+bool run_hosts_wait(struct run *run); /* True when every PE has ended and children still run. */
 void run_hosts_by_time(struct run *run, uint64_t now);
 void run_hosts_close(struct run *run);
+void run_hosts_abandon(struct run *run); /* an agent has lost its parent: closes its connections */
+/* Sends a frame to the child through which host `index` is reached. */
+void run_hosts_send(struct run *run, int index, int type, int number, const void *payload,
+                    size_t bytes);
 const char *run_host_of(const struct run *run, int pe);
 
 /* agent.c: one host of such a job */
@@ -220,6 +236,13 @@ void run_agent_serve(struct run *run, int pe);
 void run_agent_exited(struct run *run, int pe);
 void run_agent_program_ended(struct run *run, int pe);
 void run_agent_receive(struct run *run, uint32_t events);
+/* Handles a frame of a child whose agent is that of host `index`. */
+void run_agent_pass(struct run *run, int index, struct wire_frame *frame);
+/* Sends a frame to the parent. */
+void run_agent_report(struct run *run, int type, int number, const void *payload, size_t bytes);
+weft_status run_agent_check_parent(struct run *run); /* while the hosts below are connected */
+void run_agent_send_parts(struct run *run);       /* sends the parts of an exchange that it holds */
+uint64_t run_agent_due_ns(const struct run *run); /* time by which it must do so */
 
 /* options.c */
 bool run_parse_options(struct run_options *options, int argc, char **argv); /* false: no memory */

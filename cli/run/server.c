@@ -91,7 +91,7 @@ static void on_joined(void *owner, int number, pid_t sender)
         run_send_end(run, number);
         return;
     }
-    for (int other = 0; other < run->started; other++) {
+    for (int other = 0; run->alive < run->started && other < run->started; other++) {
         if (run->pes[other].exited && run->pes[other].jobs < pe->jobs) {
             end_job(run, other, WEFT_ERR_PEER_DEAD, 1,
                     "%s ended before it joined the job that other PEs wait for",

@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-enum { SETUP_VERSION = 1, SETUP_MOST_BYTES = 1 << 20 };
+enum { SETUP_VERSION = 2, SETUP_MOST_BYTES = 1 << 20 };
 
 /* ------------------------------------------------------------------------------------ writing */
 
@@ -47,10 +47,11 @@ static void write_number(FILE *to, const char *key, int64_t value)
     write_string(to, key, text);
 }
 
-/* --env NAME copies the launcher's value; NAME=VALUE sets a value. */
+/* --env NAME copies the launcher's value; NAME=VALUE sets a value. An agent passes on what it was
+ * given, not what its host has set. */
 static void write_environment(FILE *to, const struct run_options *options)
 {
-    for (char **entry = environ; *entry; entry++)
+    for (char **entry = environ; *entry && !options->agent; entry++)
         if (is_passed_on(*entry))
             write_string(to, "env", *entry);
     for (int i = 0; i < options->env_count; i++) {
@@ -61,6 +62,27 @@ static void write_environment(FILE *to, const struct run_options *options)
             fprintf(to, "env=%s=%s", name, value);
             fputc('\0', to);
         }
+    }
+}
+
+/* The hosts below this one, and how their agents are started. "localhost" means this machine. */
+static void write_hosts_below(FILE *to, const struct run *run, int index)
+{
+    const struct run_options *options = &run->options;
+    const int below = run->hosts.list[index].below;
+    char own[256] = "localhost", entry[600];
+    gethostname(own, sizeof own - 1);
+    if (below && options->rsh)
+        write_string(to, "rsh", options->rsh);
+    if (below && options->weft)
+        write_string(to, "weft", options->weft);
+    if (below)
+        write_number(to, "fan-out", options->fan_out);
+    for (int i = index + 1; i <= index + below; i++) {
+        const struct run_host *host = &run->hosts.list[i];
+        bool here = strcmp(host->name, "localhost") == 0;
+        snprintf(entry, sizeof entry, "%d %.550s", host->count, here ? own : host->name);
+        write_string(to, "below", entry);
     }
 }
 
@@ -89,18 +111,22 @@ char *run_setup_write(const struct run *run, int index, const char *secret, cons
     write_string(to, "secret", secret);
     write_string(to, "job", job);
     write_string(to, "host", host->label);
-    write_number(to, "index", index);
-    write_number(to, "hosts", run->hosts.count);
+    write_number(to, "index", host->number);
+    write_number(to, "member", host->member);
+    write_number(to, "members", run->hosts.children + 1);
     write_number(to, "first", host->first);
     write_number(to, "count", host->count);
-    write_number(to, "pes", options->npes);
+    write_number(to, "pes", run->all);
     write_number(to, "prefix", options->prefix);
     write_number(to, "grace", (int64_t)options->grace_ns);
     write_number(to, "bind", options->bind);
     if (options->output_dir)
         write_string(to, "output", options->output_dir);
-    if (getcwd(directory, sizeof directory))
+    if (run->agent && run->agent->directory)
+        write_string(to, "directory", run->agent->directory);
+    else if (getcwd(directory, sizeof directory))
         write_string(to, "directory", directory);
+    write_hosts_below(to, run, index);
     write_environment(to, options);
     write_addresses(to, addresses, count);
     for (char **word = options->command; *word; word++)
@@ -165,9 +191,10 @@ static bool set_number(struct run_options *options, struct run_agent *agent, con
     struct {
         const char *key;
         int *to;
-    } const numbers[] = {{"index", &agent->index}, {"hosts", &agent->hosts},
-                         {"first", &agent->first}, {"count", &options->npes},
-                         {"pes", &agent->npes},    {NULL, NULL}};
+    } const numbers[] = {{"index", &agent->index},       {"member", &agent->member},
+                         {"members", &agent->members},   {"first", &agent->first},
+                         {"count", &options->npes},      {"pes", &agent->npes},
+                         {"fan-out", &options->fan_out}, {NULL, NULL}};
     for (int i = 0; numbers[i].key; i++) {
         if (strcmp(key, numbers[i].key) == 0) {
             *numbers[i].to = (int)number;
@@ -183,6 +210,25 @@ static bool set_number(struct run_options *options, struct run_agent *agent, con
     else
         return false;
     return true;
+}
+
+/* "4 node7": a host below this one, and its number of PEs. */
+static bool add_host_below(struct run_options *options, char *text)
+{
+    char *name;
+    long npes = strtol(text, &name, 10);
+    if (npes < 1 || npes > BOOT_MOST_LAUNCHED || *name != ' ' || !name[1])
+        return false;
+    struct run_slots slots = {.name = strdup(name + 1), .npes = (int)npes};
+    options->hosts[options->host_count] = slots;
+    options->host_count += slots.name != NULL;
+    return slots.name != NULL;
+}
+
+static bool set_variable(struct run_options *options, char *text)
+{
+    options->env[options->env_count++] = text;
+    return putenv(text) == 0;
 }
 
 /* Stores one entry of the setup. False: unknown key. */
@@ -204,7 +250,13 @@ static bool set_setup_entry(struct run_options *options, struct run_agent *agent
     else if (strcmp(key, "host") == 0)
         snprintf(agent->host, sizeof agent->host, "%.63s", value);
     else if (strcmp(key, "env") == 0)
-        return putenv(value) == 0;
+        return set_variable(options, value);
+    else if (strcmp(key, "below") == 0)
+        return add_host_below(options, value);
+    else if (strcmp(key, "rsh") == 0)
+        options->rsh = value;
+    else if (strcmp(key, "weft") == 0)
+        options->weft = value;
     else if (strcmp(key, "word") == 0)
         options->command[(*words)++] = value;
     else if (strcmp(key, "address") == 0)
@@ -236,10 +288,15 @@ static void name_host(struct run_agent *agent, const char *text, size_t bytes)
 static bool setup_is_complete(const struct run_options *options, const struct run_agent *agent,
                               int words)
 {
+    int64_t pes = (int64_t)agent->first + options->npes;
+    for (int i = 0; i < options->host_count; i++)
+        pes += options->hosts[i].npes;
     return agent->secret && agent->job && words && agent->address_count && options->npes > 0 &&
            options->npes <= BOOT_MOST_LAUNCHED && agent->first >= 0 &&
-           agent->npes <= BOOT_MOST_LAUNCHED && agent->first + options->npes <= agent->npes &&
-           agent->index >= 0 && agent->index < agent->hosts && agent->hosts <= BOOT_MOST_LAUNCHED;
+           agent->npes <= BOOT_MOST_LAUNCHED && pes <= agent->npes && agent->index >= 0 &&
+           agent->index < agent->npes && agent->member >= 1 && agent->member < agent->members &&
+           agent->members <= BOOT_MOST_LAUNCHED + 1 &&
+           (options->fan_out > 0 || !options->host_count);
 }
 
 bool run_setup_read(struct run_options *options, struct run_agent *agent)
@@ -273,9 +330,11 @@ bool run_setup_read(struct run_options *options, struct run_agent *agent)
     for (size_t i = 0; i < bytes; i++)
         strings += text[i] == '\0';
     options->command = calloc(strings + 1, sizeof *options->command);
+    options->env = calloc(strings, sizeof *options->env);
+    options->hosts = calloc(strings, sizeof *options->hosts);
     agent->addresses = calloc(strings + 2, sizeof *agent->addresses);
     int words = 0;
-    bool good = options->command && agent->addresses;
+    bool good = options->command && options->env && options->hosts && agent->addresses;
     for (char *at = text + strlen(text) + 1, *next; good && at < text + bytes; at = next) {
         next = at + strlen(at) + 1;
         good = set_setup_entry(options, agent, at, &words);

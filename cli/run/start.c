@@ -484,6 +484,8 @@ bool run_start_pes(struct run *run, const char *path)
     sigset_t all;
     sigfillset(&all);
     run_raise_descriptor_limit(&child.files);
+    if (run->hosts.list) /* this agent has raised it before */
+        child.files = run->hosts.files;
     int count = 0;
     struct cpu *cpus = run->options.bind == RUN_BIND_NONE ? NULL : list_cpus(&count);
     child.bound = cpus && run->options.npes <= count;

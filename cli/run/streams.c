@@ -49,9 +49,11 @@ static void append_to_sink(struct run_sink *sink, const char *data, size_t bytes
 static void emit_line(struct run *run, int pe, int stream, const char *line, size_t bytes)
 {
     char prefix[96] = "";
-    if (run->agent)
+    if (pe >= run->options.npes)
+        *prefix = '\0'; /* a line of another host: its agent has added the prefix */
+    else if (run->agent)
         snprintf(prefix, sizeof prefix, "[%s %d] ", run->agent->host, run->first + pe);
-    else if (!run->hosts.list) /* otherwise the agent has added it */
+    else
         snprintf(prefix, sizeof prefix, "[%d] ", pe);
     append_to_sink(&run->sinks[stream], prefix, strlen(prefix));
     append_to_sink(&run->sinks[stream], line, bytes);

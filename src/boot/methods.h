@@ -14,7 +14,7 @@ weft_status boot_open_tcp(struct boot **boot);
 weft_status boot_open_pmix(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
-enum { BOOT_MOST_LAUNCHED = 4096 }; /* largest number of PEs of one `weft run` */
+enum { BOOT_MOST_LAUNCHED = 16384 }; /* largest number of PEs of one `weft run` */
 
 /* Whether `weft run` started this process. */
 bool boot_launcher_known(void);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# many_hosts.sh WEFT HOSTS: `weft run --hosts` with many hosts, whose remote shell runs the agent here.
-# They start a part at a time, with few open files; a host that is not reached is named, and nothing is left.
+# many_hosts.sh WEFT EXCHANGE HOSTS: `weft run --hosts` with many hosts, whose remote shell runs the agent here.
+# The agents are a tree. Few files are open; a host that is not reached is named, and nothing is left.
 set -u
-weft=$1 hosts=$2 failures=0
+weft=$1 exchange=$2 hosts=$3 failures=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export WEFT_RSH=$folder/shell FOLDER=$folder
@@ -35,6 +35,12 @@ list=$(seq -s, -f 'node%g' 1 "$hosts")
     fail "$(grep -vE '256 files$' "$folder/out" | head -n 3)"
 grep -q "dropped" "$folder/out" && fail "agents were dropped: $(grep -m1 dropped "$folder/out")"
 
+# The launcher starts all of them.
+timeout 250 "$weft" run --fan-out 4000 --hosts "$list" "$exchange" 2 144 >"$folder/out" 2>&1 ||
+    fail "exchange: status $?: $(tail -n 3 "$folder/out")"
+grep -q "dropped" "$folder/out" && fail "agents were dropped: $(grep -m1 dropped "$folder/out")"
+cat "$folder/out"
+
 # One of the last is not reached.
 : >"$folder/begun"
 BAD=node$((hosts - 3)) timeout 250 "$weft" run --hosts "$list" sleep 60 >"$folder/out" 2>&1 && fail "a host that is not reached: status 0"
@@ -48,10 +54,10 @@ for _ in $(seq 200); do
 done
 [ "$left" = 0 ] || fail "$left processes are left"
 
-# Too few files for all.
+# Too few files for the children of one process.
 (
-    ulimit -n 128
+    ulimit -n 64
     timeout 250 "$weft" run --hosts "$list" true
-) >"$folder/out" 2>&1 && fail "128 open files: status 0"
-grep -q "open files; raise the limit of open files (ulimit -n)" "$folder/out" || fail "128 open files: $(tail -n 3 "$folder/out")"
+) >"$folder/out" 2>&1 && fail "64 open files: status 0"
+grep -q "open files; raise the limit of open files (ulimit -n)" "$folder/out" || fail "64 open files: $(tail -n 3 "$folder/out")"
 [ $failures = 0 ]

@@ -34,6 +34,7 @@ static struct {
     bool all_made_up;    /* every descriptor is a mock */
     int start_result;    /* result that run_start_pes() sets; 0: none. "broken" cannot be started */
     bool loses_launcher; /* run_loop() loses it */
+    bool unreached;      /* run_hosts_connect() fails */
     int pidfd;           /* returned by the next pidfd_open, then incremented; -1: it fails */
     int pidfd_errno;
 } answers;
@@ -202,6 +203,43 @@ WEAK void run_agent_exited(struct run *run, int pe)
 WEAK void run_agent_program_ended(struct run *run, int pe)
 {
     log_call("agent tells that the program of PE %d ended", pe);
+}
+
+WEAK void run_agent_report(struct run *run, int type, int number, const void *payload, size_t bytes)
+{
+    log_call("report %d %d, %zu bytes", type, number, bytes);
+}
+
+WEAK void run_agent_pass(struct run *run, int index, struct wire_frame *frame)
+{
+    log_call("pass frame %d %d of host %d up", (int)frame->type, frame->number, index);
+}
+
+WEAK weft_status run_agent_check_parent(struct run *run)
+{
+    log_call("check the parent");
+    return WEFT_OK;
+}
+
+WEAK void run_agent_send_parts(struct run *run)
+{
+    log_call("send the parts");
+}
+
+WEAK uint64_t run_agent_due_ns(const struct run *run)
+{
+    return UINT64_MAX;
+}
+
+WEAK void run_hosts_send(struct run *run, int index, int type, int number, const void *payload,
+                         size_t bytes)
+{
+    log_call("send %d %d to host %d, %zu bytes", type, number, index, bytes);
+}
+
+WEAK void run_hosts_abandon(struct run *run)
+{
+    log_call("abandon the hosts below");
 }
 
 WEAK void run_end(struct run *run, int pe, weft_status status, int result, const char *sentence)

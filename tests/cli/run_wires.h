@@ -11,9 +11,9 @@ static struct {
     int error;              /* wire_read() sets wire->error to it */
 } wire_answers;
 
-static const char *const host_frames[] = {"?",       "GO",     "SIGNAL", "FINISH",        "STARTED",
-                                          "REFUSED", "EXITED", "LOST",   "PROGRAM_ENDED", "DONE",
-                                          "RELAY"};
+static const char *const host_frames[] = {
+    "?",    "GO",    "SIGNAL", "FINISH",    "STARTED", "REFUSED", "EXITED", "LOST", "PROGRAM_ENDED",
+    "DONE", "RELAY", "READY",  "UNREACHED", "GONE",    "PARTS"};
 
 /* Prints numbers of 32 bits, and other bytes as text. */
 static const char *payload_text(const void *payload, size_t bytes)
@@ -38,7 +38,7 @@ weft_status __wrap_wire_post(struct wire *wire, uint32_t type, int number, const
 weft_status __wrap_wire_post(struct wire *wire, uint32_t type, int number, const void *payload,
                              size_t bytes, int fd)
 {
-    log_call("post to %d: %s %d,%s%s", wire->fd, type == FRAME_FD ? "FD" : host_frames[type % 11],
+    log_call("post to %d: %s %d,%s%s", wire->fd, type == FRAME_FD ? "FD" : host_frames[type % 15],
              number, payload_text(payload, bytes), fd < 0 ? "" : " with a descriptor");
     return wire_answers.post ? base_fail(wire_answers.post, "no way to send") : WEFT_OK;
 }

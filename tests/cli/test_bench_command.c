@@ -922,8 +922,8 @@ static void run_options(void **state)
 {
     static const char *const words[] = {"-n 3 program -n 5 --prefix",
                                         "--pes=1 --prefix --output-dir D program",
-                                        "-n 4096 -- program",
-                                        "-n 4097 program",
+                                        "-n 16384 -- program",
+                                        "-n 16385 program",
                                         "-n 0 program",
                                         "-n 2x program",
                                         "-n x program",

@@ -23,6 +23,17 @@ static struct {
     int revents; /* of standard input */
 } system_;
 
+bool run_hosts_connect(struct run *run)
+{
+    log_call("connect the hosts below");
+    return !answers.unreached;
+}
+
+void run_hosts_close(struct run *run)
+{
+    log_call("close the hosts");
+}
+
 static struct rendezvous asked;
 static struct rendezvous_address asked_addresses[4];
 static char asked_key[20];
@@ -95,7 +106,13 @@ static struct run made_agent(void)
     memset(&system_, 0, sizeof system_);
     memset(&wire_answers, 0, sizeof wire_answers);
     memset(made_wires, 0, sizeof made_wires);
-    agent = (struct run_agent){.up = {.fd = 1501}, .host = "b", .first = 10, .npes = 15};
+    run_gather_drop(&agent.gather);
+    agent = (struct run_agent){.up = {.fd = 1501},
+                               .host = "b",
+                               .index = 4,
+                               .first = 10,
+                               .npes = 15,
+                               .gather = {.first = 10, .npes = 3}};
     for (int pe = 0; pe < PES_MOST; pe++)
         made_wires[pe].fd = 1301 + pe;
     run.hub.wires = made_wires;
@@ -139,7 +156,7 @@ static void the_launcher_is_lost(void **state)
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     run_agent_exited(&run, 2);
     expect_log(
-        "post to 1501: EXITED 12, 0\nunwatch 1501\n"
+        "post to 1501: EXITED 12, 0\nunwatch 1501\nabandon the hosts below\n"
         "say \"the launcher is lost (no way to send); ending the PEs of this host\"\n"
         "begin the end for PE -1, WEFT_ERR_BOOT, result 1: \"the launcher (weft run) has ended; "
         "ending the job\"\n");
@@ -155,7 +172,7 @@ static void the_launcher_is_lost(void **state)
     agent.up.fd = -1;
     wire_answers.post = WEFT_ERR_NO_MEMORY;
     run_agent_exited(&run, 2);
-    expect_log("post to -1: EXITED 12, 0\n");
+    expect_log("post to -1: EXITED 12, 0\nabandon the hosts below\n");
     run = made_agent();
     run.alive = 1;
     wire_answers.post = WEFT_ERR_NO_MEMORY;
@@ -169,11 +186,11 @@ static void frames_are_passed_up(void **state)
 {
     struct run run = made_agent();
     struct wire *wire = &made_wires[1];
-    put_frame(wire, FRAME_PART, 8, "part", 4, -1);
+    put_frame(wire, FRAME_WHO, 8, "part", 4, -1);
     wire->last->sender = 70;
     answers.dying[0] = 1; /* irrelevant to this frame */
     run_agent_serve(&run, 1);
-    expect_log("read 1302\npost to 1501: RELAY 0, 11 2 8 70 0 \"part\"\n"
+    expect_log("read 1302\npost to 1501: RELAY 0, 11 6 8 70 0 \"part\"\n"
                "rewatch 1501 in: launcher 0\n");
     put_frame(wire, FRAME_FAILED, 8, NULL, 0, -1);
     put_frame(wire, FRAME_ABORT, 8, NULL, 0, -1);
@@ -185,12 +202,182 @@ static void frames_are_passed_up(void **state)
     run_agent_serve(&run, 1);
     expect_log("read 1302\npost to 1501: RELAY 0, 11 4 8 0 0\nrewatch 1501 in: launcher 0\n");
     assert_int_equal(blocks, 0);
-    put_frame(wire, FRAME_PART, 8, "part", 4, -1);
+    put_frame(wire, FRAME_WHO, 8, "part", 4, -1);
     memory_fails_in = 0;
     run_agent_serve(&run, 1);
     assert_non_null(strstr(call_log, "say \"the launcher is lost (no memory for a frame to it);"));
     assert_null(strstr(call_log, "post"));
     assert_int_equal(blocks, 0);
+}
+
+static void serve_part(struct run *run, int pe, const char *part)
+{
+    put_frame(&made_wires[pe], FRAME_PART, 0, part, strlen(part), -1);
+    run_agent_serve(run, pe);
+}
+
+/* The parts of all PEs go up in one frame. */
+static void parts_are_combined(void **state)
+{
+    struct run run = made_agent();
+    for (int exchange = 0; exchange < 2; exchange++) {
+        serve_part(&run, 2, "cccc");
+        serve_part(&run, 0, "aaaa");
+        expect_log("read 1303\nread 1301\n");
+        assert_int_equal(run_agent_due_ns(&run), 7 * RUN_SECOND_NS + 100000000);
+        serve_part(&run, 1, "bbbb");
+        expect_log("read 1302\npost to 1501: PARTS 0, 10 3 4 \"aaaabbbbcccc\"\n"
+                   "rewatch 1501 in: launcher 0\n");
+        assert_int_equal(run_agent_due_ns(&run), UINT64_MAX);
+        struct host_relay all = {.pe = HOST_EVERY_PE, .type = FRAME_ALL};
+        put_frame(&agent.up, HOST_RELAY, 0, &all, sizeof all, -1);
+        run_agent_receive(&run, EPOLLIN);
+        *call_log = '\0';
+    }
+    assert_int_equal(blocks, 0);
+
+    serve_part(&run, 2, "cccc"); /* some are late */
+    serve_part(&run, 0, "aaaa");
+    run_agent_send_parts(&run);
+    expect_log("read 1303\nread 1301\npost to 1501: PARTS 0, 10 1 4 \"aaaa\"\n"
+               "rewatch 1501 in: launcher 0\npost to 1501: PARTS 0, 12 1 4 \"cccc\"\n"
+               "rewatch 1501 in: launcher 0\n");
+    serve_part(&run, 1, "bbbb");
+    expect_log("read 1302\npost to 1501: PARTS 0, 11 1 4 \"bbbb\"\nrewatch 1501 in: launcher 0\n");
+    assert_int_equal(blocks, 0);
+}
+
+/* The launcher gets parts that do not fit in the order in which they came. */
+static void other_parts_go_at_once(void **state)
+{
+    struct run run = made_agent();
+    serve_part(&run, 0, "aaaa");
+    serve_part(&run, 1, "bbbbb");
+    expect_log("read 1301\nread 1302\npost to 1501: PARTS 0, 10 1 4 \"aaaa\"\n"
+               "rewatch 1501 in: launcher 0\npost to 1501: PARTS 0, 11 1 5 \"bbbbb\"\n"
+               "rewatch 1501 in: launcher 0\n");
+    run = made_agent();
+    serve_part(&run, 0, "aaaa");
+    serve_part(&run, 0, "aaab");
+    expect_log("read 1301\nread 1301\npost to 1501: PARTS 0, 10 1 4 \"aaaa\"\n"
+               "rewatch 1501 in: launcher 0\npost to 1501: PARTS 0, 10 1 4 \"aaab\"\n"
+               "rewatch 1501 in: launcher 0\n");
+    run = made_agent(); /* a later frame of the same PE does not overtake its part */
+    serve_part(&run, 0, "aaaa");
+    put_frame(&made_wires[1], FRAME_WHO, 0, NULL, 0, -1);
+    run_agent_serve(&run, 1);
+    expect_log("read 1301\nread 1302\npost to 1501: RELAY 0, 11 6 0 0 0\n"
+               "rewatch 1501 in: launcher 0\n");
+    put_frame(&made_wires[0], FRAME_WHO, 0, NULL, 0, -1);
+    run_agent_serve(&run, 0);
+    expect_log("read 1301\npost to 1501: PARTS 0, 10 1 4 \"aaaa\"\nrewatch 1501 in: launcher 0\n"
+               "post to 1501: RELAY 0, 10 6 0 0 0\nrewatch 1501 in: launcher 0\n");
+    for (int block = 0; block < 3; block++) {
+        run = made_agent();
+        agent.gather.npes = 1;
+        put_frame(&made_wires[0], FRAME_PART, 0, "aaaa", 4, -1);
+        memory_fails_in = block;
+        run_agent_serve(&run, 0);
+        if (block < 2) /* tried again after those that are held */
+            assert_non_null(strstr(call_log, "PARTS 0, 10 1 4"));
+        else
+            assert_non_null(strstr(call_log, "no memory for a frame to it"));
+        assert_int_equal(blocks, 0);
+        memory_fails_in = -1;
+        *call_log = '\0';
+    }
+}
+
+/* -------------------------------------------------------------------------- with agents below */
+
+static struct run_host below[2] = {{.number = 5, .member = 1, .first = 13, .npes = 1},
+                                   {.number = 6, .member = 2, .first = 14, .npes = 1}};
+
+static struct run made_parent(void)
+{
+    struct run run = made_agent();
+    run.hosts.list = below;
+    run.hosts.count = run.hosts.children = 2;
+    agent.gather.npes = 5;
+    return run;
+}
+
+static void frames_are_forwarded(void **state)
+{
+    struct run run = made_parent();
+    struct host_relay relay = {.pe = 14, .type = FRAME_END, .number = 3};
+    put_frame(&agent.up, HOST_RELAY, 0, &relay, sizeof relay, -1);
+    run_agent_receive(&run, EPOLLIN);
+    expect_log("read 1501\nsend 10 0 to host 1, 20 bytes\n");
+    relay.pe = HOST_EVERY_PE;
+    put_frame(&agent.up, HOST_RELAY, 0, &relay, sizeof relay, -1);
+    run_agent_receive(&run, EPOLLIN);
+    assert_non_null(strstr(call_log,
+                           "send 10 0 to host 0, 20 bytes\nsend 10 0 to host 1, 20 bytes\n"
+                           "post to 1301: "));
+    *call_log = '\0';
+    put_number(&agent.up, HOST_SIGNAL, SIGTERM, 13);
+    run_agent_receive(&run, EPOLLIN);
+    expect_log("read 1501\nsend 2 15 to host 0, 4 bytes\n");
+    put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12);
+    run_agent_receive(&run, EPOLLIN);
+    expect_log("read 1501\nkill -603 15\n");
+    put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
+    run_agent_receive(&run, EPOLLIN);
+    assert_non_null(strstr(call_log, "read 1501\nsend 1 0 to host 0, 0 bytes\n"
+                                     "send 1 0 to host 1, 0 bytes\nfind program\n"));
+    *call_log = '\0';
+}
+
+static void pass(struct run *run, int host, uint32_t type, const void *payload, size_t bytes)
+{
+    struct wire_frame *frame = wire_frame_make(type, 0, payload, bytes, -1);
+    assert_non_null(frame);
+    run_agent_pass(run, host, frame);
+    wire_frame_free(frame);
+}
+
+static void parts_of_agents_below_are_combined(void **state)
+{
+    struct run run = made_parent();
+    struct {
+        struct run_parts parts;
+        char data[4];
+    } frame = {{13, 1, 4}, "dddd"};
+    struct host_relay relay = {.pe = 14, .type = FRAME_WHO};
+    for (int pe = 0; pe < 3; pe++)
+        serve_part(&run, pe, "aaaa");
+    *call_log = '\0';
+    pass(&run, 1, HOST_PARTS, &frame, sizeof frame); /* not a PE of that child */
+    pass(&run, 0, HOST_PARTS, &frame, sizeof frame);
+    expect_log("");
+    pass(&run, 1, HOST_RELAY, &relay, sizeof relay); /* no part of that PE is held */
+    expect_log("post to 1501: RELAY 0, 14 6 0 0 0\nrewatch 1501 in: launcher 0\n");
+    frame.parts.first = 14;
+    pass(&run, 1, HOST_PARTS, &frame, sizeof frame);
+    expect_log("post to 1501: PARTS 0, 10 5 4 \"aaaaaaaaaaaadddddddd\"\n"
+               "rewatch 1501 in: launcher 0\n");
+    agent.gather.passed = 0;
+    pass(&run, 1, HOST_PARTS, &frame, sizeof frame);
+    pass(&run, 1, HOST_RELAY, &relay, sizeof relay);
+    expect_log("post to 1501: PARTS 0, 14 1 4 \"dddd\"\nrewatch 1501 in: launcher 0\n"
+               "post to 1501: RELAY 0, 14 6 0 0 0\nrewatch 1501 in: launcher 0\n");
+    run_gather_drop(&agent.gather);
+}
+
+static void a_parent_loses_its_own_parent(void **state)
+{
+    struct run run = made_parent();
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    run_agent_receive(&run, EPOLLIN);
+    assert_non_null(
+        strstr(call_log, "unwatch 1501\nabandon the hosts below\nsay \"the launcher is"));
+    run = made_parent();
+    assert_int_equal(run_agent_check_parent(&run), WEFT_OK);
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    assert_int_equal(run_agent_check_parent(&run), WEFT_ERR_BOOT);
+    assert_true(agent.up_lost);
+    *call_log = '\0';
 }
 
 static void joining_and_leaving_are_noted(void **state)
@@ -251,10 +438,10 @@ static void descriptors_stay_on_the_host(void **state)
 static void a_connection_of_a_pe_ends(void **state)
 {
     struct run run = made_agent();
-    put_frame(&made_wires[1], FRAME_PART, 8, NULL, 0, -1);
+    put_frame(&made_wires[1], FRAME_WHO, 8, NULL, 0, -1);
     wire_answers.read = WEFT_ERR_PEER_DEAD;
     run_agent_serve(&run, 1);
-    expect_log("read 1302\npost to 1501: RELAY 0, 11 2 8 0 0\nrewatch 1501 in: launcher 0\n"
+    expect_log("read 1302\npost to 1501: RELAY 0, 11 6 8 0 0\nrewatch 1501 in: launcher 0\n"
                "close the socket of PE 1\npost to 1501: LOST 11,\nrewatch 1501 in: launcher 0\n");
     run_agent_serve(&run, 1);
     expect_log("");
@@ -285,7 +472,7 @@ static void the_launcher_has_the_pes_started(void **state)
     put_frame(&agent.up, HOST_FINISH, 0, NULL, 0, -1);
     run_agent_receive(&run, EPOLLIN);
     expect_log(
-        "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 0, 501 "
+        "read 1501\nfind program\nstart program of 15 at 7000 ms\npost to 1501: STARTED 4, 501 "
         "502 503\n"
         "rewatch 1501 in: launcher 0\n");
     assert_true(agent.go && agent.finish);
@@ -299,7 +486,7 @@ static void the_launcher_has_the_pes_started(void **state)
     run_agent_receive(&run, EPOLLIN | EPOLLOUT);
     expect_log(
         "flush 1501\nrewatch 1501 in: launcher 0\nread 1501\nfind absent\n"
-        "post to 1501: REFUSED 127,\nrewatch 1501 in: launcher 0\n"
+        "post to 1501: REFUSED 127, 4\nrewatch 1501 in: launcher 0\n"
         "begin the end for PE -1, WEFT_ERR_BOOT, result 127: \"weft run could not start every "
         "PE\"\n");
     assert_false(agent.finish);
@@ -313,7 +500,7 @@ static void the_launcher_has_the_pes_started(void **state)
         run.options.command = (char *[]){"broken", NULL};
         put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
         run_agent_receive(&run, EPOLLIN);
-        snprintf(expected, sizeof expected, "post to 1501: REFUSED %d,\n", results[i][1]);
+        snprintf(expected, sizeof expected, "post to 1501: REFUSED %d, 4\n", results[i][1]);
         assert_non_null(strstr(call_log, expected));
         assert_null(strstr(call_log, "STARTED"));
         *call_log = '\0';
@@ -322,7 +509,7 @@ static void the_launcher_has_the_pes_started(void **state)
     put_frame(&agent.up, HOST_GO, 0, NULL, 0, -1);
     memory_fails_in = 0;
     run_agent_receive(&run, EPOLLIN);
-    assert_non_null(strstr(call_log, "post to 1501: STARTED 0,\n"));
+    assert_non_null(strstr(call_log, "post to 1501: STARTED 4,\n"));
 }
 
 static void signals_come_from_the_launcher(void **state)
@@ -400,12 +587,10 @@ static void the_connection_to_the_launcher_ends(void **state)
         wire_answers.error = rows[i].error;
         put_number(&agent.up, HOST_SIGNAL, SIGTERM, 12); /* is still accepted */
         run_agent_receive(&run, EPOLLIN);
-        snprintf(
-            expected, sizeof expected,
-            "read 1501\nkill -603 15\nunwatch 1501\nsay \"the launcher is lost (%s); ending the "
-            "PEs "
-            "of this host\"\n",
-            rows[i].why);
+        snprintf(expected, sizeof expected,
+                 "read 1501\nkill -603 15\nunwatch 1501\nabandon the hosts below\n"
+                 "say \"the launcher is lost (%s); ending the PEs of this host\"\n",
+                 rows[i].why);
         assert_memory_equal(call_log, expected, strlen(expected));
         *call_log = '\0';
     }
@@ -426,8 +611,8 @@ static struct run whole_agent(void)
 {
     struct run run = made_agent();
     agent.up.fd = -1;
-    agent.hosts = 4;
-    agent.index = 2;
+    agent.members = 5;
+    agent.member = 3;
     agent.secret = copy_text("very secret");
     agent.job = "77aa";
     agent.directory = "/somewhere";
@@ -452,7 +637,7 @@ static void an_agent_works(void **state)
     expect_log(
         "chdir /somewhere\nprepare\nconnecting to the launcher: 3 of 5, secret of 11 bytes, job "
         "77aa, 1 addresses\nwatch 1501 in: launcher 0\nloop, standard input left\n"
-        "send to 1501: DONE 0, 0 bytes\nstop the guard\nclose the wire of 1501\n");
+        "send to 1501: DONE 0, 0 bytes\nstop the guard\nclose the wire of 1501\nclose the hosts\n");
     assert_string_equal(asked_key, "very secret");
     assert_int_equal(blocks, 0);
     for (int i = 0; i < 11; i++)
@@ -466,8 +651,26 @@ static void an_agent_works(void **state)
     assert_int_equal(run_agent_main(&run), HOST_EXIT_LOST);
     expect_log("prepare\nconnecting to the launcher: 3 of 5, secret of 11 bytes, job "
                "77aa, 1 addresses\nwatch 1501 in: launcher 0\nloop, standard input left\n"
-               "stop the guard\nclose the wire of 1501\n");
+               "stop the guard\nclose the wire of 1501\nclose the hosts\n");
     free(secret);
+}
+
+static void a_parent_works(void **state)
+{
+    for (int reached = 0; reached < 2; reached++) {
+        struct run run = whole_agent();
+        char *secret = agent.secret;
+        run.hosts.list = below;
+        run.hosts.count = run.hosts.children = 2;
+        answers.unreached = !reached;
+        assert_int_equal(run_agent_main(&run), reached ? 5 : 1);
+        assert_non_null(strstr(call_log, reached
+                                             ? "connect the hosts below\npost to 1501: READY 0,\n"
+                                             : "connect the hosts below\nstop the guard\n"));
+        assert_int_equal(secret[0], 0);
+        free(secret);
+        *call_log = '\0';
+    }
 }
 
 static void an_agent_cannot_begin(void **state)
@@ -477,7 +680,7 @@ static void an_agent_cannot_begin(void **state)
     system_.lost_directory = true;
     assert_int_equal(run_agent_main(&run), 1);
     expect_log("chdir /somewhere\nsay \"/somewhere, the launcher's directory: No such file or "
-               "directory\"\nstop the guard\nclose the wire of -1\n");
+               "directory\"\nstop the guard\nclose the wire of -1\nclose the hosts\n");
     free(secret);
     run = whole_agent();
     secret = agent.secret;
@@ -485,7 +688,8 @@ static void an_agent_cannot_begin(void **state)
     assert_int_equal(run_agent_main(&run), 1);
     expect_log(
         "chdir /somewhere\nprepare\nconnecting to the launcher: 3 of 5, secret of 11 bytes, job "
-        "77aa, 1 addresses\nsay \"nobody is there\"\nstop the guard\nclose the wire of -1\n");
+        "77aa, 1 addresses\nsay \"nobody is there\"\nstop the guard\n"
+        "close the wire of -1\nclose the hosts\n");
     free(secret);
     run = whole_agent();
     secret = agent.secret;
@@ -561,6 +765,12 @@ int main(void)
         cmocka_unit_test(exits_are_told),
         cmocka_unit_test(the_launcher_is_lost),
         cmocka_unit_test(frames_are_passed_up),
+        cmocka_unit_test(parts_are_combined),
+        cmocka_unit_test(other_parts_go_at_once),
+        cmocka_unit_test(frames_are_forwarded),
+        cmocka_unit_test(parts_of_agents_below_are_combined),
+        cmocka_unit_test(a_parent_loses_its_own_parent),
+        cmocka_unit_test(a_parent_works),
         cmocka_unit_test(joining_and_leaving_are_noted),
         cmocka_unit_test(descriptors_stay_on_the_host),
         cmocka_unit_test(a_connection_of_a_pe_ends),

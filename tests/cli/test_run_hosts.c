@@ -161,9 +161,22 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes)
     return system_.written == -2 ? (ssize_t)bytes : system_.written;
 }
 
+static int early[3]; /* frames of a child that starts the hosts below it */
+static struct wire *early_wires;
+
 int __wrap_poll(struct pollfd *watched, nfds_t n, int limit_ms);
 int __wrap_poll(struct pollfd *watched, nfds_t n, int limit_ms)
 {
+    static int next; /* frame of the only child that is not ready */
+    if (limit_ms == 100) {
+        assert_int_equal(n, 1);
+        next = next < 2 && early[next] ? next : 0;
+        if (early[next])
+            put_frame(&early_wires[1], (uint32_t)early[next++], 0, "why it was", 10, -1);
+        if (!early[next])
+            memset(early, next = 0, sizeof early);
+        return 1;
+    }
     assert_int_equal(n, 1);
     assert_int_equal(limit_ms, 0);
     assert_int_equal(watched->events, POLLIN);
@@ -305,6 +318,7 @@ weft_status __wrap_rendezvous_accept(const struct rendezvous *rendezvous, int li
                  ? ", many addresses, limit from last"
                  : "");
     asked = *rendezvous;
+    early_wires = wires;
     *asked_names = '\0';
     assert_null(rendezvous->names[0]);
     for (int i = 0; i < rendezvous->n; i++) {
@@ -353,7 +367,13 @@ static struct run made_job(void)
     memset(made_hosts, 0, sizeof made_hosts);
     blocks = 0;
     for (int i = 0, first = 0; i < 4; i++) {
-        made_hosts[i] = (struct run_host){.name = copy_text(labels[i]),
+        made_hosts[i] = (struct run_host){.number = i,
+                                          .via = i,
+                                          .member = 1 + i,
+                                          .npes = i == 0   ? 2
+                                                  : i == 2 ? 3
+                                                           : 1,
+                                          .name = copy_text(labels[i]),
                                           .label = labels[i],
                                           .rsh = copy_text("ssh it"),
                                           .first = first,
@@ -368,7 +388,8 @@ static struct run made_job(void)
     }
     made_wires[0].fd = -1;
     run.hosts.list = made_hosts;
-    run.hosts.count = 3;
+    run.hosts.count = run.hosts.children = 3;
+    run.hosts.levels = 1;
     run.hosts.wires = made_wires;
     run.signals = 1900;
     run.options.rsh = "ssh";
@@ -422,7 +443,7 @@ static struct run unconnected(int hosts)
         made_hosts[i].pid = 0;
         made_hosts[i].pidfd = made_hosts[i].stdin_end = -1;
     }
-    run.hosts.count = hosts;
+    run.hosts.count = run.hosts.children = hosts;
     run.hosts.wires = NULL;
     run.options.npes = 6;
     return run;
@@ -890,18 +911,18 @@ static void agents_report(void **state)
     struct wire *c = &made_wires[3];
     int32_t pids[] = {91, 92, 93, 94};
     run.hosts.list[2].count = 3;
-    put_frame(c, HOST_STARTED, 0, pids, sizeof pids, -1);
+    put_frame(c, HOST_STARTED, 2, pids, sizeof pids, -1);
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log("read 1503\njudge exits\n");
     assert_int_equal(run.pes[2].pid, 503);
     assert_int_equal(run.pes[3].pid, 91);
     assert_int_equal(run.pes[5].pid, 93);
     assert_int_equal(run.pes[6].pid, 507);
-    put_frame(c, HOST_STARTED, 0, pids + 1, sizeof pids[0] + 3, -1); /* too short */
+    put_frame(c, HOST_STARTED, 2, pids + 1, sizeof pids[0] + 3, -1); /* too short */
     run_hosts_serve(&run, 2, EPOLLIN);
     assert_int_equal(run.pes[3].pid, 92);
     assert_int_equal(run.pes[4].pid, 92);
-    put_frame(c, HOST_STARTED, 0, pids, 3 * sizeof pids[0], -1);
+    put_frame(c, HOST_STARTED, 2, pids, 3 * sizeof pids[0], -1);
     run_hosts_serve(&run, 2, EPOLLIN);
     assert_int_equal(run.pes[5].pid, 93);
     *call_log = '\0';
@@ -1001,8 +1022,11 @@ static void agents_pass_on_what_pes_say(void **state)
 static void an_agent_refuses(void **state)
 {
     struct run run = made_job();
-    struct host_relay relay = {.pe = 3, .type = FRAME_FAILED};
-    put_frame(&made_wires[3], HOST_REFUSED, 126, &relay, sizeof relay, -1);
+    put_number(&made_wires[3], HOST_REFUSED, 126, 1); /* no host of that child */
+    put_frame(&made_wires[3], HOST_REFUSED, 126, NULL, 0, -1);
+    run_hosts_serve(&run, 2, EPOLLIN);
+    expect_log("read 1503\njudge exits\n");
+    put_number(&made_wires[3], HOST_REFUSED, 126, 2);
     run_hosts_serve(&run, 2, EPOLLIN);
     expect_log(
         "read 1503\nbegin the end for PE -1, WEFT_ERR_BOOT, result 126: \"not every PE could be "
@@ -1015,12 +1039,12 @@ static void an_agent_refuses(void **state)
     assert_false(run.pes[3].to_judge);
     assert_int_equal(run.pes[4].wait_status, 127 << 8);
     run.ending.phase = RUN_NOTIFIED;
-    put_frame(&made_wires[2], HOST_REFUSED, 127, NULL, 0, -1);
+    put_number(&made_wires[2], HOST_REFUSED, 127, 1);
     run_hosts_serve(&run, 1, EPOLLIN);
     expect_log("read 1502\njudge exits\n");
     assert_int_equal(run.ending.result, 126);
     run.ending.result = 0;
-    put_frame(&made_wires[1], HOST_REFUSED, 127, NULL, 0, -1);
+    put_number(&made_wires[1], HOST_REFUSED, 127, 0);
     run_hosts_serve(&run, 0, EPOLLIN);
     assert_int_equal(run.ending.result, 0);
     forget(&run);
@@ -1108,6 +1132,202 @@ static void a_shell_ends(void **state)
     run_hosts_exited(&run, 1);
     expect_log("waitpid 802\nunwatch 1702\nread 1502\njudge exits\n");
     assert_false(made_hosts[1].lost);
+    forget(&run);
+}
+
+/* ------------------------------------------------------------------------------------ the tree */
+
+/* Host c is below b, so the launcher has the children a and b. */
+static struct run made_tree(void)
+{
+    struct run run = made_job();
+    run.hosts.children = run.hosts.levels = 2;
+    made_hosts[1].below = 1;
+    made_hosts[1].npes = 4;
+    made_hosts[2].via = 1;
+    made_hosts[2].member = 0;
+    made_hosts[2].pid = 0;
+    return run;
+}
+
+static void frames_go_through_the_child(void **state)
+{
+    struct run run = made_tree();
+    run_hosts_signal(&run, 4, SIGTERM);
+    expect_log("post to 1502: SIGNAL 15, 4\nrewatch 1502 in: host 1\n");
+    for (int pe = 0; pe < 6; pe++) /* one answer for each child */
+        run_hosts_relay(&run, pe, FRAME_ALL, 0, "all", 3);
+    expect_log("post to 1501: RELAY 0, -1 7 0 0 0 \"all\"\nrewatch 1501 in: host 0\n"
+               "post to 1502: RELAY 0, -1 7 0 0 0 \"all\"\nrewatch 1502 in: host 1\n");
+    run_hosts_start(&run);
+    expect_log("post to 1501: GO 0,\nrewatch 1501 in: host 0\n"
+               "post to 1502: GO 0,\nrewatch 1502 in: host 1\n");
+    run.options.grace_ns = 300 * MS;
+    assert_true(run_hosts_wait(&run));
+    expect_log("post to 1501: FINISH 0,\nrewatch 1501 in: host 0\n"
+               "post to 1502: FINISH 0,\nrewatch 1502 in: host 1\n");
+    assert_int_equal(run.hosts.end_ns, 17600 * MS); /* 2 s more for one more level */
+    forget(&run);
+}
+
+static void a_child_reports_for_those_below(void **state)
+{
+    struct run run = made_tree();
+    struct wire *b = &made_wires[2];
+    int32_t pids[] = {91, 92, 93};
+    put_frame(b, HOST_STARTED, 2, pids, sizeof pids, -1);
+    put_frame(b, HOST_STARTED, 3, pids, sizeof pids, -1); /* no host of the job */
+    put_frame(b, HOST_STARTED, 0, pids, sizeof pids, -1); /* another child */
+    put_number(b, HOST_EXITED, 4, 3 << 8);
+    put_number(b, HOST_EXITED, 1, 3 << 8);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\njudge exits\n");
+    assert_int_equal(run.pes[3].pid, 91);
+    assert_int_equal(run.pes[0].pid, 501);
+    assert_true(run.pes[4].exited && !run.pes[1].exited);
+    put_number(b, HOST_REFUSED, 126, 2);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    assert_non_null(strstr(call_log, "begin the end"));
+    assert_true(run.pes[5].exited && !run.pes[2].exited);
+    forget(&run);
+}
+
+static void parts_come_in_one_frame(void **state)
+{
+    struct run run = made_tree();
+    struct wire *b = &made_wires[2];
+    struct {
+        struct run_parts parts;
+        char data[12];
+    } frame = {{.first = 2, .count = 4, .bytes = 3}, "aaabbbcccddd"};
+    const size_t bytes = sizeof frame.parts + 12;
+    put_frame(b, HOST_PARTS, 0, &frame, bytes, -1);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\nhub takes from PE 2: 2 0 of 0, -1, \"aaa\"\n"
+               "hub takes from PE 3: 2 0 of 0, -1, \"bbb\"\nhub takes from PE 4: 2 0 of 0, -1, "
+               "\"ccc\"\nhub takes from PE 5: 2 0 of 0, -1, \"ddd\"\njudge exits\n");
+    static const struct run_parts wrong[] = {{1, 4, 3}, {3, 4, 3}, {2, 5, 3},          {2, 0, 3},
+                                             {2, 3, 3}, {2, 4, 2}, {2, -1, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        frame.parts = wrong[i];
+        put_frame(b, HOST_PARTS, 0, &frame, bytes, -1);
+    }
+    put_frame(b, HOST_PARTS, 0, &frame, sizeof frame.parts - 1, -1);
+    frame.parts = (struct run_parts){2, INT32_MAX, 0};
+    put_frame(b, HOST_PARTS, 0, &frame, sizeof frame.parts, -1);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\njudge exits\n");
+    forget(&run);
+}
+
+static void a_host_below_is_lost(void **state)
+{
+    struct run run = made_tree();
+    struct host_loss loss = {"10.0.0.9", "its agent has ended"};
+    put_frame(&made_wires[2], HOST_GONE, 2, &loss, sizeof loss - 1, -1);
+    put_frame(&made_wires[2], HOST_GONE, 0, &loss, sizeof loss, -1);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\njudge exits\n");
+    put_frame(&made_wires[2], HOST_GONE, 2, &loss, sizeof loss, -1);
+    put_frame(&made_wires[2], HOST_GONE, 2, &loss, sizeof loss, -1);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\nend for PE -1, WEFT_ERR_PEER_DEAD, result 1: \"host c (10.0.0.9) with "
+               "PEs 3 to 5 is lost: its agent has ended\"\njudge exits\n");
+    assert_int_equal(run.alive, 3);
+    assert_false(made_hosts[1].lost);
+    forget(&run);
+}
+
+static void a_child_is_lost_with_those_below(void **state)
+{
+    struct run run = made_tree();
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    run_hosts_serve(&run, 1, EPOLLIN);
+    expect_log("read 1502\njudge exits\nunwatch 1502\nclose the wire of 1502\n"
+               "end for PE -1, WEFT_ERR_PEER_DEAD, result 1: \"host b with PE 2 is lost: its agent "
+               "(`weft run` there) has ended; so is host c, which it had started\"\n");
+    assert_int_equal(run.alive, 2);
+    assert_true(run.pes[5].lost && !run.pes[1].lost);
+    forget(&run);
+
+    run = made_tree(); /* an agent leaves it to the launcher */
+    struct run_agent agent = {.host = "z"};
+    run.agent = &agent;
+    made_hosts[1].number = 8;
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    run_hosts_serve(&run, 1, EPOLLIN);
+    char expected[200];
+    snprintf(expected, sizeof expected,
+             "read 1502\nunwatch 1502\nclose the wire of 1502\nreport %d 8, %zu bytes\n", HOST_GONE,
+             sizeof(struct host_loss));
+    expect_log(expected);
+    assert_int_equal(run.alive, 6);
+    forget(&run);
+}
+
+static void an_agent_forwards_and_abandons(void **state)
+{
+    struct run run = made_tree();
+    struct run_agent agent = {.host = "z"};
+    run.agent = &agent;
+    put_frame(&made_wires[2], HOST_STARTED, 2, NULL, 0, -1);
+    put_frame(&made_wires[2], HOST_DONE, 0, NULL, 0, -1);
+    run_hosts_serve(&run, 1, EPOLLIN);
+    char expected[100];
+    snprintf(expected, sizeof expected, "read 1502\npass frame %d 2 of host 1 up\n", HOST_STARTED);
+    expect_log(expected);
+    assert_true(made_hosts[1].done && !made_hosts[2].done);
+    run_hosts_abandon(&run);
+    expect_log("unwatch 1501\nclose the wire of 1501\nunwatch 1502\nclose the wire of 1502\n");
+    assert_true(made_hosts[0].lost && made_hosts[1].lost);
+    forget(&run);
+}
+
+static void hosts_below_are_awaited(void **state)
+{
+    struct run run = unconnected(2); /* b is below a */
+    run.hosts.children = 1;
+    made_hosts[0].below = 1;
+    made_hosts[1].via = made_hosts[1].member = 0;
+    early[0] = HOST_STARTED; /* means nothing yet */
+    early[1] = HOST_READY;
+    assert_true(run_hosts_connect(&run));
+    assert_non_null(strstr(call_log, "accept 2 at 1600"));
+    assert_non_null(strstr(call_log, "read 1501\nwaitpid 801\npoll 1900\nread 1501\nwaitpid 801\n"
+                                     "poll 1900\nforget 49 bytes\n"));
+    assert_null(strstr(call_log, "reach b"));
+    assert_null(strstr(call_log, "watch 1502"));
+    forget(&run);
+
+    for (int agent = 0; agent < 2; agent++) {
+        struct run_agent self = {.host = "z", .secret = (char[]){"hush"}, .job = (char[]){"77"}};
+        run = unconnected(2);
+        run.agent = agent ? &self : NULL;
+        run.hosts.children = 1;
+        made_hosts[0].below = 1;
+        made_hosts[1].via = made_hosts[1].member = 0;
+        early[0] = HOST_UNREACHED;
+        assert_false(run_hosts_connect(&run));
+        char expected[100];
+        snprintf(expected, sizeof expected, "report %d 0, 10 bytes\n", HOST_UNREACHED);
+        assert_non_null(strstr(call_log, agent ? expected : "say \"why it was\"\n"));
+        assert_int_equal(strstr(call_log, "say") != NULL, !agent);
+        assert_int_equal(strstr(call_log, "job 77/0,") != NULL, agent);
+        forget(&run);
+    }
+    run = unconnected(2); /* the child ends */
+    run.hosts.children = 1;
+    made_hosts[0].below = 1;
+    made_hosts[1].via = made_hosts[1].member = 0;
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    connect_fails(&run, "host a is lost while it starts the hosts below it");
+    forget(&run);
+    run = unconnected(2); /* the child does nothing */
+    run.hosts.children = 1;
+    made_hosts[0].below = 1;
+    made_hosts[1].via = made_hosts[1].member = 0;
+    answers.step_ns = 7 * RUN_SECOND_NS;
+    connect_fails(&run, "1 hosts did not connect the hosts below them within " BOOT_LIMIT_NAMES);
     forget(&run);
 }
 
@@ -1223,6 +1443,13 @@ int main(void)
         cmocka_unit_test(an_agent_refuses),
         cmocka_unit_test(agents_are_lost),
         cmocka_unit_test(a_shell_ends),
+        cmocka_unit_test(frames_go_through_the_child),
+        cmocka_unit_test(a_child_reports_for_those_below),
+        cmocka_unit_test(parts_come_in_one_frame),
+        cmocka_unit_test(a_host_below_is_lost),
+        cmocka_unit_test(a_child_is_lost_with_those_below),
+        cmocka_unit_test(an_agent_forwards_and_abandons),
+        cmocka_unit_test(hosts_below_are_awaited),
         cmocka_unit_test(agents_are_told_to_go),
         cmocka_unit_test(agents_that_do_not_go_are_given_up),
         cmocka_unit_test(everything_is_closed),

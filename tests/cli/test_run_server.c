@@ -174,6 +174,7 @@ static void joining_what_others_have_left(void **state)
     const struct hub_events *events = events_of(&run);
     run.first = 10;
     run.pes[2].exited = true;
+    run.alive = 2;
     run.pes[2].jobs = 1;
     run.pes[3].exited = true; /* not a PE of the job */
     run.pes[3].jobs = 0;

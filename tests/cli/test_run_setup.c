@@ -66,9 +66,9 @@ ssize_t __wrap_readlink(const char *path, char *text, size_t size)
 /* --------------------------------------------------------------------------------- writing */
 
 static struct run_host made_hosts[3] = {
-    {.label = "a", .first = 0, .count = 2},
-    {.label = "b", .first = 2, .count = 5},
-    {.label = "c", .first = 7, .count = 1},
+    {.number = 0, .member = 1, .name = "a", .label = "a", .first = 0, .count = 2},
+    {.number = 1, .member = 2, .name = "b", .label = "b", .first = 2, .count = 5},
+    {.number = 2, .member = 3, .name = "c", .label = "c", .first = 7, .count = 1},
 };
 
 static struct run launcher(void)
@@ -77,7 +77,7 @@ static struct run launcher(void)
     static const char *env[] = {"OWN=value=2", "TAKEN", "ABSENT"};
     struct run run = made_run(8);
     run.hosts.list = made_hosts;
-    run.hosts.count = 3;
+    run.hosts.count = run.hosts.children = 3;
     run.options.command = command;
     run.options.env = env;
     run.options.env_count = 3;
@@ -120,7 +120,7 @@ static void expect_setup(const struct run *run, int index, const char *expected)
             text[i] = '\n';
     char head[64];
     const char *line = strchr(text, '\n');
-    snprintf(head, sizeof head, "weft agent 1 %zu\n", bytes - (size_t)(line + 1 - text));
+    snprintf(head, sizeof head, "weft agent 2 %zu\n", bytes - (size_t)(line + 1 - text));
     assert_memory_equal(text, head, strlen(head));
     assert_int_equal(bytes, strlen(text));
     assert_string_equal(line + 1, expected);
@@ -141,8 +141,9 @@ static void the_setup_is_written(void **state)
         "word=./program\nword=an argument\nword=\n";
     snprintf(
         expected, sizeof expected,
-        "version=%s\nsecret=very secret\njob=77aa\nhost=b\nindex=1\nhosts=3\nfirst=2\ncount=5\n"
-        "pes=8\nprefix=0\ngrace=5000000000\nbind=2\ndirectory=/where/it/began\n%s",
+        "version=%s\nsecret=very secret\njob=77aa\nhost=b\nindex=1\nmember=2\n"
+        "members=4\nfirst=2\ncount=5\npes=8\nprefix=0\ngrace=5000000000\nbind=2\n"
+        "directory=/where/it/began\n%s",
         weft_version(), environment);
     expect_setup(&run, 1, expected);
     run.options.prefix = true;
@@ -150,10 +151,53 @@ static void the_setup_is_written(void **state)
     directory = NULL;
     snprintf(
         expected, sizeof expected,
-        "version=%s\nsecret=very secret\njob=77aa\nhost=c\nindex=2\nhosts=3\nfirst=7\ncount=1\n"
-        "pes=8\nprefix=1\ngrace=5000000000\nbind=2\noutput=out\n%s",
+        "version=%s\nsecret=very secret\njob=77aa\nhost=c\nindex=2\nmember=3\n"
+        "members=4\nfirst=7\ncount=1\npes=8\nprefix=1\ngrace=5000000000\nbind=2\noutput=out\n%s",
         weft_version(), environment);
     expect_setup(&run, 2, expected);
+    directory = "/where/it/began";
+}
+
+/* An agent passes on its own setup, and the hosts below its child. */
+static void an_agent_writes_a_setup(void **state)
+{
+    static const char *given[] = {"OWN=value=2", "WEFT_PATH=net"};
+    struct run_agent parent = {.directory = "/where/it/began"};
+    struct run run = launcher();
+    struct run_host hosts[4];
+    for (int i = 0; i < 4; i++)
+        hosts[i] = (struct run_host){.number = 7 + i,
+                                     .name = i == 2   ? "localhost"
+                                             : i == 3 ? "me@e"
+                                                      : "d",
+                                     .label = i == 3 ? "e" : "d",
+                                     .first = 20 + i,
+                                     .count = 1 + i};
+    hosts[0].below = 3;
+    hosts[0].member = 1;
+    run.hosts.list = hosts;
+    run.hosts.count = 4;
+    run.hosts.children = 1;
+    run.all = 90;
+    run.agent = &parent;
+    run.options.agent = true;
+    run.options.env = given;
+    run.options.env_count = 2;
+    run.options.fan_out = 5;
+    run.options.rsh = "rsh -x";
+    run.options.weft = "/w";
+    directory = "/elsewhere";
+    char expected[2000];
+    snprintf(expected, sizeof expected,
+             "version=%s\nsecret=very secret\njob=77aa\nhost=d\nindex=7\nmember=1\nmembers=2\n"
+             "first=20\ncount=1\npes=90\nprefix=0\ngrace=5000000000\nbind=2\n"
+             "directory=/where/it/began\nrsh=rsh -x\nweft=/w\nfan-out=5\nbelow=2 d\n"
+             "below=3 node7\nbelow=4 me@e\nenv=OWN=value=2\nenv=WEFT_PATH=net\n"
+             "address=02001234000000000000000000000000\n"
+             "address=0a00abcd000000000000000000000000000000000000000000000000\n"
+             "word=./program\nword=an argument\nword=\n",
+             weft_version());
+    expect_setup(&run, 0, expected);
     directory = "/where/it/began";
 }
 
@@ -201,21 +245,25 @@ static bool read_setup(const char *head, const char *lines)
 
 static void forget(void)
 {
+    for (int i = 0; i < options.host_count; i++)
+        free(options.hosts[i].name);
+    free(options.hosts);
+    free(options.env);
     free(options.command);
     free(agent.addresses);
 }
 
 #define GOOD                                                                                       \
-    "secret=very secret\njob=77aa\nhost=b\nindex=1\nhosts=3\nfirst=2\ncount=5\npes=8\nprefix=1\n"  \
-    "grace=5000000000\nbind=2\noutput=out\ndirectory=/where\nenv=WEFT_TEST_OF_SETUP=a=b\n"         \
-    "address=02001234000000000000000000000001\n"                                                   \
+    "secret=very secret\njob=77aa\nhost=b\nindex=1\nmember=2\nmembers=4\nfirst=2\ncount=5\n"       \
+    "pes=8\nprefix=1\ngrace=5000000000\nbind=2\noutput=out\ndirectory=/where\n"                    \
+    "env=WEFT_TEST_OF_SETUP=a=b\naddress=02001234000000000000000000000001\n"                       \
     "address=0a00abcd000000000000000000000000000000000000000000000002\nword=program\nword=-x=3\n"
 
 static void the_setup_is_read(void **state)
 {
     reads_interrupted = 2;
     made_run(1);
-    assert_true(read_setup("weft agent 1 %zu\n", GOOD));
+    assert_true(read_setup("weft agent 2 %zu\n", GOOD));
     expect_log("");
     assert_int_equal(read_at, read_bytes - 4); /* the rest is input for PE 0 */
     assert_string_equal(agent.secret, "very secret");
@@ -223,7 +271,8 @@ static void the_setup_is_read(void **state)
     assert_string_equal(agent.host, "b");
     assert_string_equal(agent.directory, "/where");
     assert_int_equal(agent.index, 1);
-    assert_int_equal(agent.hosts, 3);
+    assert_int_equal(agent.member, 2);
+    assert_int_equal(agent.members, 4);
     assert_int_equal(agent.first, 2);
     assert_int_equal(agent.npes, 8);
     assert_int_equal(agent.address_count, 2);
@@ -241,6 +290,19 @@ static void the_setup_is_read(void **state)
     assert_string_equal(options.command[1], "-x=3");
     assert_null(options.command[2]);
     assert_string_equal(getenv("WEFT_TEST_OF_SETUP"), "a=b");
+    assert_int_equal(options.env_count, 1);
+    assert_string_equal(options.env[0], "WEFT_TEST_OF_SETUP=a=b");
+    assert_int_equal(options.host_count, 0);
+    forget();
+    assert_true(read_setup("weft agent 2 %zu\n", GOOD "pes=20\nbelow=3 me@c\nbelow=2 d\nfan-out=7\n"
+                                                      "rsh=rsh -x\nweft=/w\n"));
+    assert_int_equal(options.host_count, 2);
+    assert_string_equal(options.hosts[0].name, "me@c");
+    assert_int_equal(options.hosts[0].npes, 3);
+    assert_string_equal(options.hosts[1].name, "d");
+    assert_int_equal(options.fan_out, 7);
+    assert_string_equal(options.rsh, "rsh -x");
+    assert_string_equal(options.weft, "/w");
     forget();
 }
 
@@ -249,17 +311,17 @@ static void what_is_read_is_checked(void **state)
     static const char *const not_for_users =
         "say \"--agent is used by `weft run --hosts` only, which sends its setup\"\n";
     static const char long_number[] = /* longer than the line may be */
-        "weft agent 1 000000000000000000000000000000000000000000000000000000000000000000000001 \n";
+        "weft agent 2 000000000000000000000000000000000000000000000000000000000000000000000001 \n";
     static const char *const heads[] = {
-        "weft agent 1\n",         "weft agent x %zu\n", "hello\n", "weft agent 1 0\n", "",
-        "weft agent 1 1048577\n", long_number};
+        "weft agent 2\n",         "weft agent x %zu\n", "hello\n", "weft agent 2 0\n", "",
+        "weft agent 2 1048577\n", long_number};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         assert_false(read_setup(heads[i], "!\n"));
         expect_log(not_for_users);
     }
-    assert_false(read_setup("weft agent 1 1048576\n", "host=b\n"));
+    assert_false(read_setup("weft agent 2 1048576\n", "host=b\n"));
     expect_log("say \"the launcher's setup on standard input is incomplete\"\n");
-    assert_false(read_setup("weft agent 2 %zu\n", "host=b\n"));
+    assert_false(read_setup("weft agent 3 %zu\n", "host=b\n"));
     char expected[400];
     snprintf(expected, sizeof expected,
              "say \"the launcher uses another protocol than this weft, although both are %s\"\n",
@@ -267,7 +329,7 @@ static void what_is_read_is_checked(void **state)
     expect_log(expected);
     assert_string_equal(agent.host, "b"); /* known before the first message */
     for (int i = 0; i < 2; i++) {
-        assert_false(read_setup("weft agent 1 %zu\n", i ? "!version=9.9\nhost=c\n" : "!host=c\n"));
+        assert_false(read_setup("weft agent 2 %zu\n", i ? "!version=9.9\nhost=c\n" : "!host=c\n"));
         snprintf(
             expected, sizeof expected,
             "say \"the launcher is Weft %s, and this host has Weft %s: install the same version "
@@ -284,23 +346,33 @@ static void a_setup_must_be_whole(void **state)
         const char *lines;
         bool good;
     } rows[] = {
-#define NUMBERS(index, hosts, first, count, pes)                                                   \
-    "secret=s\njob=j\nindex=" index "\nhosts=" hosts "\nfirst=" first "\ncount=" count             \
-    "\npes=" pes "\nword=w\naddress=02001234000000000000000000000001\n"
-        {NUMBERS("0", "1", "0", "1", "1"), true},
-        {NUMBERS("0", "1", "0", "0", "1"), false},
-        {NUMBERS("0", "1", "0", "4096", "4096"), true},
-        {NUMBERS("0", "1", "0", "4096", "4097"), false},
-        {NUMBERS("0", "1", "0", "4097", "4096"), false},
-        {NUMBERS("0", "1", "0", "5000", "5000"), false},
-        {NUMBERS("0", "1", "-1", "1", "1"), false},
-        {NUMBERS("0", "1", "3", "2", "5"), true},
-        {NUMBERS("0", "1", "4", "2", "5"), false},
-        {NUMBERS("-1", "1", "0", "1", "1"), false},
-        {NUMBERS("1", "1", "0", "1", "1"), false},
-        {NUMBERS("1", "4096", "0", "1", "1"), true},
-        {NUMBERS("1", "4097", "0", "1", "1"), false},
-#define REST    "index=0\nhosts=1\nfirst=0\ncount=1\npes=1\n"
+#define NUMBERS(member, members, first, count, pes)                                                \
+    "secret=s\njob=j\nindex=0\nmember=" member "\nmembers=" members "\nfirst=" first               \
+    "\ncount=" count "\npes=" pes "\nword=w\naddress=02001234000000000000000000000001\n"
+        {NUMBERS("1", "2", "0", "1", "1"), true},
+        {NUMBERS("1", "2", "0", "0", "1"), false},
+        {NUMBERS("1", "2", "0", "16384", "16384"), true},
+        {NUMBERS("1", "2", "0", "16384", "16385"), false},
+        {NUMBERS("1", "2", "0", "16385", "16384"), false},
+        {NUMBERS("1", "2", "0", "5000", "5000"), false},
+        {NUMBERS("1", "2", "-1", "1", "1"), false},
+        {NUMBERS("1", "2", "3", "2", "5"), true},
+        {NUMBERS("1", "2", "4", "2", "5"), false},
+        {NUMBERS("0", "2", "0", "1", "1"), false},
+        {NUMBERS("2", "2", "0", "1", "1"), false},
+        {NUMBERS("1", "16385", "0", "1", "1"), true},
+        {NUMBERS("1", "16386", "0", "1", "1"), false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=3 b\nfan-out=1\n", true},
+        {NUMBERS("1", "2", "0", "1", "4") "below=2 b\nbelow=1 c\nfan-out=1\n", true},
+        {NUMBERS("1", "2", "0", "1", "4") "below=3 b\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=3 b\nfan-out=0\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=4 b\nfan-out=1\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=0 b\nfan-out=1\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=1\nfan-out=1\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "below=1 \nfan-out=1\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "index=4\n", false},
+        {NUMBERS("1", "2", "0", "1", "4") "index=-1\n", false},
+#define REST    "index=0\nmember=1\nmembers=2\nfirst=0\ncount=1\npes=1\n"
 #define ADDRESS "address=02001234000000000000000000000001\n"
         {REST "job=j\nword=w\n" ADDRESS, false},
         {REST "secret=s\nword=w\n" ADDRESS, false},
@@ -312,15 +384,15 @@ static void a_setup_must_be_whole(void **state)
         {REST "secret=s\njob=j\nword=w\n" ADDRESS "count=2\n", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (read_setup("weft agent 1 %zu\n", rows[i].lines) != rows[i].good)
+        if (read_setup("weft agent 2 %zu\n", rows[i].lines) != rows[i].good)
             fail_msg("row %zu: %s", i, call_log);
         expect_log(rows[i].good ? ""
                                 : "say \"the launcher's setup on standard input is malformed\"\n");
         forget();
     }
-    for (int block = 0; block < 3; block++) {
+    for (int block = 0; block < 5; block++) {
         memory_fails_in = block;
-        assert_false(read_setup("weft agent 1 %zu\n", rows[0].lines));
+        assert_false(read_setup("weft agent 2 %zu\n", rows[0].lines));
         expect_log(block == 0 ? "say \"the launcher's setup on standard input is incomplete\"\n"
                               : "say \"the launcher's setup on standard input is malformed\"\n");
         forget();
@@ -329,7 +401,7 @@ static void a_setup_must_be_whole(void **state)
     /* A longer address is cut to the buffer. */
     char lines[1000];
     snprintf(lines, sizeof lines, "%saddress=%0*d\n", rows[0].lines, 300, 7);
-    assert_true(read_setup("weft agent 1 %zu\n", lines));
+    assert_true(read_setup("weft agent 2 %zu\n", lines));
     assert_int_equal(agent.addresses[1].bytes, sizeof agent.addresses[1].address);
     forget();
 }
@@ -396,8 +468,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_are_reached_by_words), cmocka_unit_test(the_setup_is_written),
-        cmocka_unit_test(the_setup_is_read),          cmocka_unit_test(what_is_read_is_checked),
-        cmocka_unit_test(a_setup_must_be_whole),
+        cmocka_unit_test(an_agent_writes_a_setup),    cmocka_unit_test(the_setup_is_read),
+        cmocka_unit_test(what_is_read_is_checked),    cmocka_unit_test(a_setup_must_be_whole),
     };
     return cmocka_run_group_tests(tests, NULL, free_kept);
 }

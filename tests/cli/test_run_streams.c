@@ -178,9 +178,11 @@ static void lines_get_a_prefix(void **state)
     gives("x\n");
     run_read_source(&run, 1, 0);
     expect_written("[b 11] x\n");
+    run.options.npes = 1; /* stream 1 is that of a host, whose agent has added the prefix */
+    gives("x\n");
+    run_read_source(&run, 1, 0);
+    expect_written("x\n");
     run.agent = NULL;
-    struct run_host host = {.count = 1};
-    run.hosts.list = &host;
     gives("[b 11] x\n");
     run_read_source(&run, 1, 0);
     expect_written("[b 11] x\n");

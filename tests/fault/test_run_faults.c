@@ -435,7 +435,7 @@ static void wrong_usage(void **state)
     char *numbers[] = {"0", "-1", "5000", "2x", ""};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         faults_run((char *[]){weft, "run", "-n", numbers[i], "true", NULL}, &outcome);
-        faults_expect(&outcome, 2, "the number of PEs is 1 to 4096");
+        faults_expect(&outcome, 2, "the number of PEs is 1 to 16384");
     }
     faults_run((char *[]){weft, "run", "-n", "1", "--bind=socket", "true", NULL}, &outcome);
     faults_expect(&outcome, 2, "expected share, core or none");

@@ -201,7 +201,7 @@ static void what_is_not_from_weft_run_is_refused(void **state)
 {
     static const struct {
         const char *pe, *npes;
-    } rows[] = {{"0", "0"}, {"-1", "3"}, {"3", "3"}, {"1", "4097"}};
+    } rows[] = {{"0", "0"}, {"-1", "3"}, {"3", "3"}, {"1", "16385"}};
     int local[2], packets[2], other = socket(AF_INET, SOCK_STREAM, 0);
     char words[60];
     (void)state;
@@ -246,7 +246,7 @@ static struct boot *opened(void)
     assert_int_equal(did.me, 4095);
     assert_int_equal(did.fd, ends[0]);
     assert_int_equal(boot->pe, 4095);
-    assert_int_equal(boot->npes, 4096);
+    assert_int_equal(boot->npes, 16384);
     assert_string_equal(boot->ops->name, "weft run");
     assert_true(none_is_held());
     return boot;
@@ -265,7 +265,7 @@ static void one_job_at_a_time(void **state)
 {
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    environment(ends[0], "4095", "4096");
+    environment(ends[0], "4095", "16384");
     struct boot *boot = opened();
     assert_int_equal(nodes.one, 1);
     assert_int_equal(nodes.several, 0);
