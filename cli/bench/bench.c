@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "bench/coll/command.h"
 #include "bench/file/command.h"
+#include "bench/scale/scale.h"
 #include "commands.h"
 #include "own_path.h"
 
@@ -306,6 +307,10 @@ int cmd_bench(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "coll") == 0) {
         argv[1] = "weft bench coll";
         return bench_coll(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "scale") == 0) {
+        argv[1] = "weft bench scale";
+        return bench_scale(argc - 1, argv + 1);
     }
     bench_parse(argc, argv, &options);
     bool suite = bench_is_suite(options.names) && !options.trace;

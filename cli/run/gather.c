@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of an exchange at an agent of `weft run --hosts`. The agent sends the parts of all PEs
  * on its host and on the hosts below it to its parent in one frame, when the last one has arrived.
- * After HOLD_NS it sends those that it has, so that the launcher knows which PEs are missing. Knows
- * nothing of the connections. */
+ * After an eighth of WEFT_WAIT_LIMIT, at most 5 s, it sends those that it has, so that the launcher
+ * knows which PEs are missing before a PE gives up and asks for them. Knows nothing of the
+ * connections. */
 #include "run/hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_NS UINT64_C(100000000)
+static uint64_t get_hold_ns(void)
+{
+    const uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
+    return limit_ns && limit_ns / 8 < 5 * RUN_SECOND_NS ? limit_ns / 8 : 5 * RUN_SECOND_NS;
+}
 
 static bool begin_gathering(struct run_gather *gather, size_t bytes)
 {
     gather->data = malloc((size_t)gather->npes * bytes + 1);
     gather->held = calloc((size_t)gather->npes, sizeof *gather->held);
     gather->bytes = bytes;
-    gather->due_ns = clock_now_ns() + HOLD_NS;
+    gather->due_ns = clock_now_ns() + get_hold_ns();
     if (gather->data && gather->held)
         return true;
     run_gather_drop(gather);

@@ -80,6 +80,7 @@ enum {
     KEY_WEFT,
     KEY_ENV,
     KEY_FAN_OUT,
+    KEY_COUNT_FRAMES,
     KEY_AGENT
 };
 
@@ -124,6 +125,9 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
         return add_variable(state, options, argument);
     case KEY_FAN_OUT:
         return parse_fan_out(state, argument, &options->fan_out);
+    case KEY_COUNT_FRAMES:
+        options->count_frames = argument;
+        return 0;
     case KEY_AGENT:
         options->agent = true;
         return 0;
@@ -166,6 +170,7 @@ static const struct argp_option option_table[] = {
      "hosts that weft run, and each host in turn, starts by itself (32); the others are started by "
      "those, which need to reach them by ssh too",
      0},
+    {"count-frames", KEY_COUNT_FRAMES, "FILE", OPTION_HIDDEN, "used by weft bench scale only", 0},
     {"agent", KEY_AGENT, NULL, OPTION_HIDDEN, "one host of such a job; used by the launcher only",
      0},
     {0},

@@ -26,6 +26,7 @@ static const uint64_t reaping_ns = 10 * RUN_SECOND_NS;
 /* Host name of an agent, printed in its messages since those of several hosts are mixed. */
 static const char *said_by;
 
+static bool says_nothing;
 static const char *said_as = "weft run";
 
 void run_say_as(const char *command)
@@ -33,9 +34,16 @@ void run_say_as(const char *command)
     said_as = command;
 }
 
+void run_be_quiet(bool quiet)
+{
+    says_nothing = quiet;
+}
+
 void run_say(const char *format, ...)
 {
     char line[1024];
+    if (says_nothing)
+        return;
     int n = snprintf(line, sizeof line, "%.40s%s%.100s: ", said_as,
                      said_by && *said_by ? " on " : "", said_by ? said_by : "");
     va_list args;
@@ -307,10 +315,26 @@ static void hide_outer_socket(void)
         fcntl((int)fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* Frames between the launcher and the agents that it started, for `weft bench scale`. */
+static void write_frame_counts(const struct run *run)
+{
+    FILE *file = run->options.count_frames ? fopen(run->options.count_frames, "we") : NULL;
+    uint64_t sent = 0, received = 0;
+    for (int i = 1; run->hosts.wires && i <= run->hosts.children; i++) {
+        sent += run->hosts.wires[i].sent;
+        received += run->hosts.wires[i].received;
+    }
+    if (!file)
+        return;
+    fprintf(file, "%llu %llu\n", (unsigned long long)sent, (unsigned long long)received);
+    fclose(file);
+}
+
 int run_loop(struct run *run)
 {
     run_start_stdin(run);
     process_events(run);
+    write_frame_counts(run);
     run_end_stdin(run);
     run_clean_up(run);
     run_stop_guard(run);

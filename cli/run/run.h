@@ -37,6 +37,7 @@ struct run_options {
     const char **env;       /* arguments of --env */
     int env_count;
     bool prefix;
+    const char *count_frames; /* file that gets the number of frames to and from agents, or NULL */
     const char *output_dir;
     uint64_t timeout_ns; /* 0: no limit */
     uint64_t grace_ns;   /* time between SIGTERM and SIGKILL */
@@ -206,6 +207,7 @@ int run_loop(struct run *run); /* Runs until the job has ended; returns the exit
 bool run_prepare(struct run *run);
 /* Sets the command name that run_say() prints first; the default is "weft run". */
 void run_say_as(const char *command);
+void run_be_quiet(bool quiet); /* run_say() prints nothing: a simulated job */
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *run_pe_name(const struct run *run, int pe); /* "PE 3 (pid 1234)" */
 

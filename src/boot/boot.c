@@ -153,6 +153,11 @@ struct boot_where boot_where(const struct boot *boot, int pe)
     return where;
 }
 
+size_t boot_node_record_bytes(void)
+{
+    return sizeof(struct node_record);
+}
+
 weft_status boot_find_nodes(struct boot *boot)
 {
     struct node_record mine, *all = calloc((size_t)boot->npes, sizeof *all);

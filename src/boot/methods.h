@@ -14,6 +14,9 @@ weft_status boot_open_tcp(struct boot **boot);
 weft_status boot_open_pmix(struct boot **boot);
 weft_status boot_open_group(struct boot **boot, weft_group *group, int pe);
 
+/* Bytes that each PE exchanges in boot_find_nodes(). */
+size_t boot_node_record_bytes(void);
+
 enum { BOOT_MOST_LAUNCHED = 16384 }; /* largest number of PEs of one `weft run` */
 
 /* Whether `weft run` started this process. */

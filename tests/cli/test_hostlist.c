@@ -47,7 +47,7 @@ static void lists(void **state)
         const char *sentence;     /* with this message */
     } rows[] = {
         {"a", "a:0", NULL},
-        {"a,b:3,me@c:4096", "a:0 b:3 me@c:4096", NULL},
+        {"a,b:3,me@c:16384", "a:0 b:3 me@c:16384", NULL},
         {"a,", "a:0", NULL},
         {"", "", NULL},
         {"::1,[::1],[fe80::1%eth0]:4,10.0.0.1:2", "::1:0 ::1:0 fe80::1%eth0:4 10.0.0.1:2", NULL},
@@ -150,9 +150,9 @@ static void shares(void **state)
         {"a,b:3,c", 8, "a:2 b:3 c:3", 8},
         {"a,b:3,c", 3, "b:3", 3},
         {"a:2,b:3", 6, NULL, 0},
-        {"a:4096,b", 0, NULL, 0},
-        {"a:4095,b", 0, "a:4095 b:1", 4096},
-        {"a,b", 4096, "a:2048 b:2048", 4096},
+        {"a:16384,b", 0, NULL, 0},
+        {"a:16383,b", 0, "a:16383 b:1", 16384},
+        {"a,b", 16384, "a:8192 b:8192", 16384},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256];

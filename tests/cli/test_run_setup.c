@@ -354,7 +354,7 @@ static void a_setup_must_be_whole(void **state)
         {NUMBERS("1", "2", "0", "16384", "16384"), true},
         {NUMBERS("1", "2", "0", "16384", "16385"), false},
         {NUMBERS("1", "2", "0", "16385", "16384"), false},
-        {NUMBERS("1", "2", "0", "5000", "5000"), false},
+        {NUMBERS("1", "2", "0", "20000", "20000"), false},
         {NUMBERS("1", "2", "-1", "1", "1"), false},
         {NUMBERS("1", "2", "3", "2", "5"), true},
         {NUMBERS("1", "2", "4", "2", "5"), false},

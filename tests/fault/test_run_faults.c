@@ -432,7 +432,7 @@ static void wrong_usage(void **state)
     faults_expect(&outcome, 0, "-n N starts another number");
     faults_run((char *[]){weft, "run", "-n", "2", NULL}, &outcome);
     faults_expect(&outcome, 2, "no program given");
-    char *numbers[] = {"0", "-1", "5000", "2x", ""};
+    char *numbers[] = {"0", "-1", "20000", "2x", ""};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         faults_run((char *[]){weft, "run", "-n", numbers[i], "true", NULL}, &outcome);
         faults_expect(&outcome, 2, "the number of PEs is 1 to 16384");

@@ -242,10 +242,10 @@ static struct boot *opened(void)
 {
     struct boot *boot = NULL;
     assert_int_equal(boot_open_launcher(&boot), WEFT_OK);
-    assert_int_equal(did.n, 4096);
-    assert_int_equal(did.me, 4095);
+    assert_int_equal(did.n, 16384);
+    assert_int_equal(did.me, 16383);
     assert_int_equal(did.fd, ends[0]);
-    assert_int_equal(boot->pe, 4095);
+    assert_int_equal(boot->pe, 16383);
     assert_int_equal(boot->npes, 16384);
     assert_string_equal(boot->ops->name, "weft run");
     assert_true(none_is_held());
@@ -265,7 +265,7 @@ static void one_job_at_a_time(void **state)
 {
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    environment(ends[0], "4095", "16384");
+    environment(ends[0], "16383", "16384");
     struct boot *boot = opened();
     assert_int_equal(nodes.one, 1);
     assert_int_equal(nodes.several, 0);

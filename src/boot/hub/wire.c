@@ -161,6 +161,11 @@ weft_status wire_post(struct wire *wire, uint32_t type, int number, const void *
     struct wire_header header = {WIRE_MAGIC, type, number, (uint32_t)bytes};
     if (wire->fd < 0)
         return base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection");
+    if (wire->simulation) {
+        wire->sent++;
+        wire->simulation->post(wire->simulation, type, number, payload, bytes);
+        return WEFT_OK;
+    }
     char *frame = malloc(place + sizeof header + bytes + CRYPTO_MAC_BYTES);
     if (!frame)
         return base_fail(WEFT_ERR_NO_MEMORY, "no memory for a frame of %zu bytes", bytes);
@@ -306,6 +311,10 @@ weft_status wire_feed(struct wire *wire, const void *bytes, size_t count)
 
 weft_status wire_read(struct wire *wire)
 {
+    if (wire->simulation && wire->fd >= 0)
+        return wire->simulation->closed
+                   ? base_fail(WEFT_ERR_PEER_DEAD, "the peer has closed the connection")
+                   : WEFT_OK;
     union {
         char bytes[CMSG_SPACE(sizeof wire->fds) + CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr aligned;
@@ -354,7 +363,7 @@ void wire_close(struct wire *wire)
     free(wire->in);
     wire->in = NULL;
     wire->in_used = wire->in_size = 0;
-    if (wire->fd >= 0)
+    if (wire->fd >= 0 && !wire->simulation)
         close(wire->fd);
     wire->fd = -1;
 }

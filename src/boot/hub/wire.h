@@ -48,8 +48,19 @@ struct wire_unsent {
     char data[];
 };
 
+struct wire;
+
+/* Takes the frames of a wire in place of a socket, and puts them at the end of another wire's
+ * frames by wire_push(): for simulations of many PEs. */
+struct wire_simulation {
+    void (*post)(struct wire_simulation *simulation, uint32_t type, int number, const void *payload,
+                 size_t bytes);
+    bool closed; /* the peer has closed its end */
+};
+
 struct wire {
     int fd;
+    struct wire_simulation *simulation; /* NULL: frames go through the socket `fd` */
     bool keyed;
     uint8_t send_key[WIRE_KEY_BYTES];
     uint8_t receive_key[WIRE_KEY_BYTES];

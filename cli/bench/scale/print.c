@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table and the JSON lines of `weft bench scale`. See scale.h. */
+#include "bench/scale/scale.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct text {
+    char text[24];
+};
+
+static struct text format_time(double us)
+{
+    struct text made;
+    if (us < 1000)
+        snprintf(made.text, sizeof made.text, "%.0f us", us);
+    else if (us < 1e6)
+        snprintf(made.text, sizeof made.text, "%.1f ms", us / 1000);
+    else
+        snprintf(made.text, sizeof made.text, "%.2f s", us / 1e6);
+    return made;
+}
+
+static struct text format_bytes(uint64_t bytes)
+{
+    struct text made;
+    if (bytes < 10000)
+        snprintf(made.text, sizeof made.text, "%llu B", (unsigned long long)bytes);
+    else if (bytes < 10000000)
+        snprintf(made.text, sizeof made.text, "%.0f KB", (double)bytes / 1e3);
+    else
+        snprintf(made.text, sizeof made.text, "%.0f MB", (double)bytes / 1e6);
+    return made;
+}
+
+void scale_print_head(const struct scale_job *job)
+{
+    const struct scale_costs *c = &job->costs;
+    printf("A job of weft run --hosts, %d PEs per host, fan-out %d, in virtual time.\n"
+           "Real code: launcher, hub, agents. Simulated: wires, CPUs. Left out: ssh, the\n"
+           "start of processes, paths, what programs compute.\n",
+           job->per_host, job->fan_out);
+    printf("A frame, measured here: %.1f us to send, %.1f us to receive; between hosts %.1f\n"
+           "and %.1f us, and %.2f and %.2f ns for a byte. A process takes %.1f us around a\n"
+           "frame, and %.1f us to wake.\n",
+           c->plain.send_ns / 1e3, c->plain.receive_ns / 1e3, c->keyed.send_ns / 1e3,
+           c->keyed.receive_ns / 1e3, c->keyed.send_byte_ns, c->keyed.receive_byte_ns,
+           c->turn_ns / 1e3, c->wake_ns / 1e3);
+    printf("Given: %.0f us between hosts, %.0f Gbit/s per link, ", c->latency_ns / 1e3,
+           c->byte_ns > 0 ? 8 / c->byte_ns : 0.0);
+    if (c->cpus)
+        printf("%d CPU%s for all processes.\n", c->cpus, c->cpus == 1 ? "" : "s");
+    else
+        printf("a CPU for each process.\n");
+    printf("launcher: frames to and from it, and bytes that it sends. rounds: the longest\n"
+           "chain of frames, each sent because of the one before.\n\n");
+    printf("%6s %5s %2s %-9s %9s %9s %9s %6s %9s\n", "PEs", "hosts", "lv", "step", "frames",
+           "launcher", "sends", "rounds", "time");
+}
+
+void scale_print_row(const struct scale_job *job, const struct scale_outcome *outcome,
+                     const struct scale_measured *measured)
+{
+    for (int step = 0; step < SCALE_STEPS; step++) {
+        const struct scale_result *result = &outcome->steps[step];
+        if (step == SCALE_DEATH && job->pes == 1)
+            continue; /* no other PE is left */
+        printf("%6d %5d %2d %-9s %9llu %9llu %9s %6d %9s\n", job->pes, outcome->hosts,
+               outcome->levels, scale_step_names[step], (unsigned long long)result->frames,
+               (unsigned long long)(result->frames_to_launcher + result->frames_of_launcher),
+               format_bytes(result->bytes_of_launcher).text, result->rounds,
+               format_time(result->us).text);
+    }
+    printf("%6d tables of the launcher: %s, %llu bytes for a PE\n", job->pes,
+           format_bytes(outcome->launcher_bytes).text,
+           (unsigned long long)(outcome->launcher_bytes / (uint64_t)job->pes));
+    if (measured) {
+        printf("%6d launcher, all steps but death: simulated %llu frames in, %llu out\n", job->pes,
+               (unsigned long long)outcome->frames_to_launcher,
+               (unsigned long long)outcome->frames_of_launcher);
+        printf("%6d %-31s  measured %llu frames in, %llu out\n", job->pes, "",
+               (unsigned long long)measured->frames_to_launcher,
+               (unsigned long long)measured->frames_of_launcher);
+        printf("%6d measured barrier %s, exchange %s\n", job->pes,
+               format_time(measured->barrier_us).text, format_time(measured->exchange_us).text);
+    }
+    if (!outcome->right)
+        printf("%6d WRONG: not every PE got what the others sent\n", job->pes);
+}
+
+static json_t *step_json(const struct scale_result *result)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:f}", "frames", (json_int_t)result->frames,
+                     "frames_to_launcher", (json_int_t)result->frames_to_launcher,
+                     "frames_of_launcher", (json_int_t)result->frames_of_launcher,
+                     "bytes_of_launcher", (json_int_t)result->bytes_of_launcher, "rounds",
+                     result->rounds, "us", result->us);
+}
+
+void scale_print_json(const struct scale_job *job, const struct scale_outcome *outcome,
+                      const struct scale_measured *measured)
+{
+    json_t *steps = json_object();
+    for (int step = 0; step < SCALE_STEPS; step++)
+        if (step != SCALE_DEATH || job->pes > 1)
+            json_object_set_new(steps, scale_step_names[step], step_json(&outcome->steps[step]));
+    json_t *row = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:I, s:I, s:I, s:b}", "bench", "scale", "pes",
+        job->pes, "pes_per_host", job->per_host, "hosts", outcome->hosts, "levels", outcome->levels,
+        "fan_out", job->fan_out, "exchange_bytes", (json_int_t)job->bytes, "steps", steps,
+        "frames_to_launcher", (json_int_t)outcome->frames_to_launcher, "frames_of_launcher",
+        (json_int_t)outcome->frames_of_launcher, "launcher_bytes",
+        (json_int_t)outcome->launcher_bytes, "right", outcome->right);
+    if (measured)
+        json_object_set_new(row, "measured",
+                            json_pack("{s:I, s:I, s:f, s:f}", "frames_to_launcher",
+                                      (json_int_t)measured->frames_to_launcher,
+                                      "frames_of_launcher",
+                                      (json_int_t)measured->frames_of_launcher, "barrier_us",
+                                      measured->barrier_us, "exchange_us", measured->exchange_us));
+    json_dumpf(row, stdout, JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(row);
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench_scale.sh WEFT: `weft bench scale`. The launcher has exactly as many frames in the simulation as in the same job
+# in real processes, every PE gets what the others sent, and wrong options are named. No time is checked.
+set -u
+weft=$1 failures=0
+
+fail() {
+    echo "bench_scale.sh: $*"
+    failures=$((failures + 1))
+}
+
+# value NAME ROW: the last value of that name, which is the measured one where there are two.
+value() {
+    grep -o "\"$1\":[^,}]*" <<<"$2" | sed -n "${3:-1}p" | cut -d: -f2
+}
+
+# The values of the whole job come after those of the steps.
+rows=0
+while read -r row; do
+    rows=$((rows + 1))
+    pes=$(value pes "$row")
+    [ "$(value right "$row")" = true ] || fail "$pes PEs: not right"
+    for name in frames_to_launcher frames_of_launcher; do
+        simulated=$(sed 's/.*"steps":{.*}},//; s/"measured".*//' <<<"$row")
+        measured=$(sed 's/.*"measured"//' <<<"$row")
+        [ "$(value $name "$simulated")" = "$(value $name "$measured")" ] ||
+            fail "$pes PEs: $name is $(value $name "$simulated"), measured $(value $name "$measured")"
+    done
+done < <("$weft" bench scale --pes 1,2,3,7,16,41 --per-host 2 --fan-out 2 --measure --json; "$weft" bench scale --pes 12 --per-host 1 --fan-out 32 --measure --json)
+[ $rows = 7 ] || fail "$rows rows instead of 7"
+
+# What an exchange takes by design: each PE sends a part and gets an answer, each host a frame in each direction.
+row=$("$weft" bench scale --pes 2000 --json)
+barrier=$(grep -o '"barrier":{[^}]*}' <<<"$row")
+[ "$(value frames "$barrier")" = $((2 * 2000 + 2 * 250)) ] || fail "frames of a barrier: $barrier"
+[ "$(value frames_to_launcher "$barrier")$(value frames_of_launcher "$barrier")" = 3232 ] || fail "frames of the launcher: $barrier"
+[ "$(value rounds "$barrier")" = 6 ] || fail "rounds of a barrier: $barrier"
+[ "$(value levels "$row")" = 2 ] || fail "levels: $(value levels "$row")"
+
+text=$("$weft" bench scale --pes 64,4096) || fail "table: status $?"
+awk 'length > 80 { exit 1 }' <<<"$text" || fail "a line of more than 80 columns"
+
+for words in "--pes=0" "--pes=100000" "--pes=8,x" "--pes=" "--per-host=0" "--fan-out=0" "--bytes=-1" "--cpus=x"; do
+    text=$("$weft" bench scale "$words" 2>&1)
+    [ $? = 2 ] || fail "$words: not status 2"
+    grep -qE "^weft bench scale: .*expected" <<<"$text" || fail "$words: $text"
+done
+[ $failures = 0 ]
