@@ -22,7 +22,7 @@ while read -r row; do
     pes=$(value pes "$row")
     [ "$(value right "$row")" = true ] || fail "$pes PEs: not right"
     for name in frames_to_launcher frames_of_launcher; do
-        simulated=$(sed 's/.*"steps":{.*}},//; s/"measured".*//' <<<"$row")
+        simulated=$(sed 's/"collectives_by_node".*//; s/.*"steps":{.*}},//' <<<"$row")
         measured=$(sed 's/.*"measured"//' <<<"$row")
         [ "$(value $name "$simulated")" = "$(value $name "$measured")" ] ||
             fail "$pes PEs: $name is $(value $name "$simulated"), measured $(value $name "$measured")"
@@ -38,7 +38,16 @@ barrier=$(grep -o '"barrier":{[^}]*}' <<<"$row")
 [ "$(value rounds "$barrier")" = 6 ] || fail "rounds of a barrier: $barrier"
 [ "$(value levels "$row")" = 2 ] || fail "levels: $(value levels "$row")"
 
-text=$("$weft" bench scale --pes 64,4096) || fail "table: status $?"
+# Collectives by node: 125 leaders with radix 8 send 7 + 7 + 1 flags each, and their neighbours one each way.
+row=$("$weft" bench scale --pes 1000,1001 --elements 777 --json)
+sync=$(grep -o '"sync":{[^}]*}' <<<"$row" | head -n 1)
+[ "$(value between_nodes "$sync")" = 1875 ] || fail "sync between nodes: $sync"
+[ "$(value in_nodes "$sync")" = 1750 ] || fail "sync in nodes: $sync"
+[ "$(grep -o '"right_bits":true' <<<"$row" | wc -l)" = 8 ] || fail "bits of collectives: $row"
+grep -q '"right":false' <<<"$row" && fail "not right: $row"
+"$weft" bench scale --pes 20 --per-host 1 --json | grep -q '"collectives_by_node":{}' || fail "one PE per host: not left out"
+
+text=$("$weft" bench scale --pes 64,1500 --elements 100) || fail "table: status $?"
 awk 'length > 80 { exit 1 }' <<<"$text" || fail "a line of more than 80 columns"
 
 for words in "--pes=0" "--pes=100000" "--pes=8,x" "--pes=" "--per-host=0" "--fan-out=0" "--bytes=-1" "--cpus=x"; do

@@ -18,6 +18,7 @@ enum {
     KEY_LATENCY,
     KEY_GBIT,
     KEY_CPUS,
+    KEY_ELEMENTS,
     KEY_MEASURE,
     KEY_JSON
 };
@@ -79,6 +80,9 @@ static error_t parse_scale(int key, char *text, struct argp_state *state)
         job->costs.cpus = parse_scale_number(state, "cpus", text, 0, 4096);
         options->cpus_given = true;
         return 0;
+    case KEY_ELEMENTS:
+        job->elements = (size_t)parse_scale_number(state, "elements", text, 1, 1 << 20);
+        return 0;
     case KEY_MEASURE:
         options->measure = true;
         return 0;
@@ -102,6 +106,7 @@ static const struct argp_option scale_options[] = {
     {"gbit", KEY_GBIT, "N", 0, "bandwidth of a host's link in Gbit/s (25)", 0},
     {"cpus", KEY_CPUS, "N", 0,
      "CPUs that all processes share; 0: one for each process (0; with --measure those here)", 0},
+    {"elements", KEY_ELEMENTS, "N", 0, "floats of each PE in broadcast and allreduce (1024)", 0},
     {"measure", KEY_MEASURE, NULL, 0, "also start the same job on this machine, in real processes",
      0},
     {"json", KEY_JSON, NULL, 0, "a JSON object per number of PEs", 0},
@@ -131,6 +136,8 @@ static bool run_count(struct scale_options *options, int pes)
         fprintf(stderr, "weft bench scale: no memory for %d PEs\n", pes);
         return false;
     }
+    if (!scale_run_collectives(job, &outcome))
+        return false;
     if (options->measure && !scale_measure(job, &measured))
         return false;
     if (options->json)
@@ -142,12 +149,14 @@ static bool run_count(struct scale_options *options, int pes)
 
 int bench_scale(int argc, char **argv)
 {
-    struct scale_options options = {.counts = {8, 64, 512, 1000, 10000},
-                                    .n = 5,
-                                    .job = {.per_host = 8,
-                                            .fan_out = RUN_FAN_OUT,
-                                            .bytes = 64,
-                                            .costs = {.latency_ns = -1, .byte_ns = 8.0 / 25}}};
+    struct scale_options options = {
+        .counts = {8, 64, 512, 1000, 10000},
+        .n = 5,
+        .job = {.per_host = 8,
+                .fan_out = RUN_FAN_OUT,
+                .bytes = 64,
+                .elements = 1024,
+                .costs = {.latency_ns = -1, .byte_ns = 8.0 / 25, .flag_ns = 200}}};
     if (argc > 2 && strcmp(argv[1], "--as-shell") == 0)
         return scale_be_shell(argc - 2, argv + 2);
     if (argc > 2 && strcmp(argv[1], "--as-pe") == 0)

@@ -37,8 +37,8 @@ void scale_print_head(const struct scale_job *job)
 {
     const struct scale_costs *c = &job->costs;
     printf("A job of weft run --hosts, %d PEs per host, fan-out %d, in virtual time.\n"
-           "Real code: launcher, hub, agents. Simulated: wires, CPUs. Left out: ssh, the\n"
-           "start of processes, paths, what programs compute.\n",
+           "Real code: launcher, hub, agents; collectives by node. Simulated: wires, CPUs,\n"
+           "links. Left out: ssh, the start of processes, paths, what programs compute.\n",
            job->per_host, job->fan_out);
     printf("A frame, measured here: %.1f us to send, %.1f us to receive; between hosts %.1f\n"
            "and %.1f us, and %.2f and %.2f ns for a byte. A process takes %.1f us around a\n"
@@ -46,8 +46,10 @@ void scale_print_head(const struct scale_job *job)
            c->plain.send_ns / 1e3, c->plain.receive_ns / 1e3, c->keyed.send_ns / 1e3,
            c->keyed.receive_ns / 1e3, c->keyed.send_byte_ns, c->keyed.receive_byte_ns,
            c->turn_ns / 1e3, c->wake_ns / 1e3);
-    printf("Given: %.0f us between hosts, %.0f Gbit/s per link, ", c->latency_ns / 1e3,
-           c->byte_ns > 0 ? 8 / c->byte_ns : 0.0);
+    printf("A copy takes %.2f ns for a byte. Given: %.0f us between hosts, %.0f Gbit/s per link,\n"
+           "%.1f us for a flag in a node, ",
+           c->copy_ns, c->latency_ns / 1e3, c->byte_ns > 0 ? 8 / c->byte_ns : 0.0,
+           c->flag_ns / 1e3);
     if (c->cpus)
         printf("%d CPU%s for all processes.\n", c->cpus, c->cpus == 1 ? "" : "s");
     else
@@ -71,6 +73,17 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
                format_bytes(result->bytes_of_launcher).text, result->rounds,
                format_time(result->us).text);
     }
+    for (int i = 0; i < TOOL_SCALE_COLLECTIVES; i++) {
+        const struct tool_scale_result *result = &outcome->collectives[i];
+        if (outcome->has_collective[i])
+            printf("%6d by node: %-9s %9llu in nodes %8llu between %8s %9s\n", job->pes,
+                   scale_collective_names[i], (unsigned long long)result->in_node,
+                   (unsigned long long)result->between, format_bytes(result->bytes_between).text,
+                   format_time(result->us).text);
+    }
+    printf("%6d tables of a PE: boot %s, team %s, device %s; flags %s\n", job->pes,
+           format_bytes(outcome->memory.boot).text, format_bytes(outcome->memory.team).text,
+           format_bytes(outcome->memory.device).text, format_bytes(outcome->memory.flags).text);
     printf("%6d tables of the launcher: %s, %llu bytes for a PE\n", job->pes,
            format_bytes(outcome->launcher_bytes).text,
            (unsigned long long)(outcome->launcher_bytes / (uint64_t)job->pes));
@@ -97,6 +110,22 @@ static json_t *step_json(const struct scale_result *result)
                      result->rounds, "us", result->us);
 }
 
+static json_t *collectives_json(const struct scale_outcome *outcome)
+{
+    json_t *collectives = json_object();
+    for (int i = 0; i < TOOL_SCALE_COLLECTIVES; i++) {
+        const struct tool_scale_result *result = &outcome->collectives[i];
+        if (outcome->has_collective[i])
+            json_object_set_new(collectives, scale_collective_names[i],
+                                json_pack("{s:I, s:I, s:I, s:f, s:b}", "in_nodes",
+                                          (json_int_t)result->in_node, "between_nodes",
+                                          (json_int_t)result->between, "bytes_between_nodes",
+                                          (json_int_t)result->bytes_between, "us", result->us,
+                                          "right_bits", result->right));
+    }
+    return collectives;
+}
+
 void scale_print_json(const struct scale_job *job, const struct scale_outcome *outcome,
                       const struct scale_measured *measured)
 {
@@ -111,6 +140,12 @@ void scale_print_json(const struct scale_job *job, const struct scale_outcome *o
         "frames_to_launcher", (json_int_t)outcome->frames_to_launcher, "frames_of_launcher",
         (json_int_t)outcome->frames_of_launcher, "launcher_bytes",
         (json_int_t)outcome->launcher_bytes, "right", outcome->right);
+    json_object_set_new(row, "collectives_by_node", collectives_json(outcome));
+    json_object_set_new(row, "pe_bytes",
+                        json_pack("{s:I, s:I, s:I, s:I}", "boot", (json_int_t)outcome->memory.boot,
+                                  "team", (json_int_t)outcome->memory.team, "flags",
+                                  (json_int_t)outcome->memory.flags, "device",
+                                  (json_int_t)outcome->memory.device));
     if (measured)
         json_object_set_new(row, "measured",
                             json_pack("{s:I, s:I, s:f, s:f}", "frames_to_launcher",

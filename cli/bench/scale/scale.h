@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft bench scale`: jobs of many PEs in one process. queue.c has the events of virtual time,
  * costs.c what a frame costs on this machine, wires.c the frames, job.c the processes of a job of
- * `weft run --hosts`, start.c its start, exchanges and end, measure.c the same job in real
+ * `weft run --hosts`, start.c its start, exchanges and
+ * end, collectives.c the collectives by node, measure.c the same job in real
  * processes, print.c the output, and command.c the command line. */
 #ifndef WEFT_CLI_BENCH_SCALE_SCALE_H
 #define WEFT_CLI_BENCH_SCALE_SCALE_H
 
 #include "run/hosts.h"
+#include "tool/scale_coll.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,13 +24,16 @@ struct scale_costs {
     double wake_ns;                       /* of a process that sleeps until a frame comes */
     double turn_ns;                       /* of the loop of a process around a frame */
     double latency_ns;                    /* between hosts */
-    double byte_ns;                       /* of the link of a host */
+    double byte_ns;                       /* of the link of a host, or of a PE */
+    double copy_ns;                       /* of a byte, in memory of a host */
+    double flag_ns;                       /* until another PE of the host sees a flag */
     int cpus; /* all processes share so many CPUs; 0: each process has its own */
 };
 
 struct scale_job {
     int pes, per_host, fan_out;
-    size_t bytes; /* of the exchange that is timed */
+    size_t bytes;    /* of the exchange that is timed */
+    size_t elements; /* floats of each PE in broadcast and allreduce */
     struct scale_costs costs;
 };
 
@@ -53,11 +58,15 @@ struct scale_outcome {
     int hosts, levels;
     struct scale_result steps[SCALE_STEPS];
     uint64_t frames_to_launcher, frames_of_launcher; /* of the whole job */
-    uint64_t launcher_bytes;                         /* memory of its tables */
-    bool right;                                      /* every PE got the parts of the others */
+    struct tool_scale_result collectives[TOOL_SCALE_COLLECTIVES];
+    bool has_collective[TOOL_SCALE_COLLECTIVES];
+    struct tool_scale_memory memory; /* of a PE */
+    uint64_t launcher_bytes;         /* memory of its tables */
+    bool right;                      /* every PE got the parts of the others */
 };
 
 extern const char *const scale_step_names[SCALE_STEPS];
+extern const char *const scale_collective_names[TOOL_SCALE_COLLECTIVES];
 
 /* queue.c */
 struct scale_event {
@@ -78,6 +87,9 @@ bool scale_costs_measure(struct scale_costs *costs); /* false: it has reported w
 
 /* start.c */
 bool scale_simulate(const struct scale_job *job, struct scale_outcome *outcome);
+
+/* collectives.c: false: it has reported why */
+bool scale_run_collectives(const struct scale_job *job, struct scale_outcome *outcome);
 
 /* measure.c: the same job in processes of this machine. */
 struct scale_measured {

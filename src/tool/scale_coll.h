@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For `weft bench scale`: the host's collectives by node for many PEs in one process, and the
+ * memory of the tables that a PE has for all others. */
+#ifndef WEFT_TOOL_SCALE_COLL_H
+#define WEFT_TOOL_SCALE_COLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft.h>
+
+struct tool_scale_job {
+    int pes, per_node;
+    size_t elements;   /* of type float */
+    double flag_ns;    /* until a flag is seen in its node */
+    double copy_ns;    /* for each byte, in a node */
+    double post_ns;    /* that a PE needs for a message to another node */
+    double latency_ns; /* of such a message */
+    double byte_ns;    /* of a PE's link to other nodes */
+};
+
+enum tool_scale_collective {
+    TOOL_SCALE_SYNC,  /* weft_sync(), the last step of weft_barrier() */
+    TOOL_SCALE_ALLOC, /* an exchange of packets, then a sync */
+    TOOL_SCALE_BROADCAST,
+    TOOL_SCALE_ALLREDUCE,
+    TOOL_SCALE_COLLECTIVES
+};
+
+/* An exchange has a packet for each pair of PEs, too many to simulate beyond this. */
+enum { TOOL_SCALE_ALLOC_MOST = 1024 };
+
+struct tool_scale_result {
+    uint64_t in_node, between; /* messages: flags, and data with or without a flag */
+    uint64_t bytes_between;
+    double us;  /* until the last PE has ended */
+    bool right; /* every PE has the bits of the serial result */
+};
+
+/* Performs one collective. WEFT_ERR_TIMEOUT: PEs wait for each other. */
+weft_status tool_scale_collective(const struct tool_scale_job *job,
+                                  enum tool_scale_collective collective,
+                                  struct tool_scale_result *result);
+
+/* Bytes of the tables of one PE whose size follows the number of PEs of the job. */
+struct tool_scale_memory {
+    uint64_t boot;   /* node of every PE, names of the hosts */
+    uint64_t team;   /* a team of all PEs */
+    uint64_t flags;  /* mailboxes of such a team, in shared memory: pages are used when touched */
+    uint64_t device; /* entries of peers for device code */
+};
+
+struct tool_scale_memory tool_scale_memory(int pes, int nodes);
+
+#endif
