@@ -75,6 +75,7 @@ struct run_host {
     pid_t pid;         /* remote shell, which leads its process group; 0: it has ended */
     int pidfd;
     int stdin_end;  /* writing end of the remote shell's standard input, or -1 */
+    bool unreached; /* its agent has reported that a host below it was not reached */
     bool ready;     /* every host below it is connected */
     bool finishing; /* HOST_FINISH was sent */
     bool done;      /* HOST_DONE was received */

@@ -230,6 +230,26 @@ static void read_agent_messages(struct run *run)
             run_read_source(run, run->options.npes + i, stream);
 }
 
+/* Reads the frames of a child that connects the hosts below it. */
+static weft_status read_child(struct run *run, int index)
+{
+    struct run_host *host = &run->hosts.list[index];
+    struct wire *wire = run_host_wire(run, index);
+    struct wire_frame *frame;
+    weft_status status = wire_read(wire), reported = WEFT_OK;
+    while (!reported && (frame = wire_take(wire))) {
+        host->ready |= frame->type == HOST_READY;
+        host->unreached |= frame->type == HOST_UNREACHED;
+        if (frame->type == HOST_UNREACHED)
+            reported = base_fail(WEFT_ERR_BOOT, "%.*s", HUB_MOST_SENTENCE, frame->payload);
+        wire_frame_free(frame);
+    }
+    if (!reported && status)
+        return base_fail(WEFT_ERR_BOOT, "%s is lost while it starts the hosts below it",
+                         run_describe_host(host));
+    return reported;
+}
+
 /* Called while waiting for the agents: starts further ones, and fails when a remote shell has
  * ended, the user asks the job to end, or an agent has lost its parent. */
 static weft_status check_agents(void *argument)
@@ -243,6 +263,9 @@ static weft_status check_agents(void *argument)
         if (host->pid <= 0 || waitpid(host->pid, &status, WNOHANG) != host->pid)
             continue;
         host->pid = 0;
+        /* An agent that could not connect a host below it says so before it ends. */
+        if (is_connected(run, i) && read_child(run, i) && host->unreached)
+            return WEFT_ERR_BOOT;
         run_describe_wait_status(status, how, sizeof how);
         return base_fail(WEFT_ERR_BOOT,
                          "%s: `%.300s` %s before weft started there; see its output above",
@@ -310,25 +333,6 @@ static weft_status accept_children(struct run *run, int listening)
 
 /* -------------------------------------------------------------------- hosts below the children */
 
-/* Reads the frames of a child that connects the hosts below it. */
-static weft_status read_child(struct run *run, int index)
-{
-    struct run_host *host = &run->hosts.list[index];
-    struct wire *wire = run_host_wire(run, index);
-    struct wire_frame *frame;
-    weft_status status = wire_read(wire), reported = WEFT_OK;
-    while (!reported && (frame = wire_take(wire))) {
-        host->ready |= frame->type == HOST_READY;
-        if (frame->type == HOST_UNREACHED)
-            reported = base_fail(WEFT_ERR_BOOT, "%.*s", HUB_MOST_SENTENCE, frame->payload);
-        wire_frame_free(frame);
-    }
-    if (!reported && status)
-        return base_fail(WEFT_ERR_BOOT, "%s is lost while it starts the hosts below it",
-                         run_describe_host(host));
-    return reported;
-}
-
 /* Waits at most 100 ms for a frame of a child that is not ready. *left: children that are not. */
 static weft_status await_some_child(struct run *run, struct pollfd *watched, int *left)
 {
@@ -358,7 +362,7 @@ static weft_status await_hosts_below(struct run *run)
     int left = 0, before = 0;
     uint64_t until_ns = 0;
     for (int i = 0; i < run->hosts.count; i++) {
-        run->hosts.list[i].ready = run->hosts.list[i].below == 0;
+        run->hosts.list[i].ready |= run->hosts.list[i].below == 0;
         left += run->hosts.list[i].member && !run->hosts.list[i].ready;
     }
     while (!status && left) {

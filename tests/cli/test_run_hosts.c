@@ -795,7 +795,7 @@ static void a_shell_ends_too_soon(void **state)
     assert_string_equal(base_last_error(),
                         "host b (nowhere): `rsh b` ended with status 3 before weft started "
                         "there; see its output above");
-    expect_log("waitpid 801\nwaitpid 802\n");
+    expect_log("waitpid 801\nwaitpid 802\nread 1502\n");
     assert_int_equal(made_hosts[1].pid, 0);
     system_.ready[0] = 0;
     assert_int_equal(asked.still_wanted(asked.argument), WEFT_OK);
@@ -806,6 +806,13 @@ static void a_shell_ends_too_soon(void **state)
     assert_string_equal(base_last_error(),
                         "host a (10.0.0.1): `rsh a` was killed by signal 9 (Killed) "
                         "before weft started there; see its output above");
+    made_hosts[0].pid = 801; /* its agent has said why */
+    put_frame(&run.hosts.wires[1], HOST_READY, 0, NULL, 0, -1);
+    put_frame(&run.hosts.wires[1], HOST_UNREACHED, 0, "host d: no route", 16, -1);
+    wire_answers.read = WEFT_ERR_PEER_DEAD;
+    assert_int_equal(asked.still_wanted(asked.argument), WEFT_ERR_BOOT);
+    assert_string_equal(base_last_error(), "host d: no route");
+    assert_true(made_hosts[0].ready && made_hosts[0].unreached);
     forget(&run);
 }
 
