@@ -287,6 +287,22 @@ static void two_that_come_as_one_member_are_one(void **state)
     assert_non_null(strstr(net.line, "a member with its number is already here"));
 }
 
+/* One of them sends its record when another one has become the member. */
+static void a_late_connection_of_a_member_is_not_worth_a_line(void **state)
+{
+    for (int several = 0; several < 2; several++) {
+        set_up(state);
+        rendezvous.many_addresses = several;
+        add(1);
+        add(1)->hello_ns = 100 * MS;
+        add(2)->hello_ns = 200 * MS;
+        add(3)->hello_ns = 300 * MS;
+        assert_int_equal(welcome(), WEFT_OK);
+        assert_int_equal(open_ends(), 3);
+        assert_int_equal(net.warnings, !several);
+    }
+}
+
 /* A member that reaches the hub at several addresses closes all connections except one. The hub
  * logs nothing about these. */
 static void further_connections_of_a_member_are_not_worth_a_line(void **state)
@@ -487,6 +503,7 @@ int main(void)
         TEST(strangers_are_dropped_with_a_reason),
         TEST(who_says_nothing_is_dropped_in_time),
         TEST(two_that_come_as_one_member_are_one),
+        TEST(a_late_connection_of_a_member_is_not_worth_a_line),
         TEST(further_connections_of_a_member_are_not_worth_a_line),
         TEST(only_the_first_strangers_of_a_kind_are_logged),
         TEST(the_oldest_makes_room_in_a_crowd),

@@ -138,14 +138,27 @@ static weft_status accept_connections(struct rendezvous_hub *hub)
     return WEFT_OK;
 }
 
+/* A member that reaches the hub at several addresses may have become one over another connection.
+ */
+static void drop_duplicate(struct rendezvous_hub *hub, int i)
+{
+    if (hub->rendezvous->many_addresses)
+        close(hub->pending[i].fd);
+    drop_pending(hub, i,
+                 hub->rendezvous->many_addresses ? NULL
+                                                 : "a member with its number is already here");
+}
+
 /* The peer's record names a member that has not connected: the hub proves itself first. */
 static weft_status send_hub_proof(struct rendezvous_hub *hub, int i)
 {
     struct pending *pending = &hub->pending[i];
     struct handshake_proof proof;
     const char *fault = handshake_check_record(hub->rendezvous, &pending->record);
-    if (!fault && hub->wires[pending->record.member].fd >= 0)
-        fault = "a member with its number is already here";
+    if (!fault && hub->wires[pending->record.member].fd >= 0) {
+        drop_duplicate(hub, i);
+        return WEFT_OK;
+    }
     if (fault) {
         drop_pending(hub, i, fault);
         return WEFT_OK;
