@@ -139,12 +139,11 @@ static void the_setup_is_written(void **state)
         "address=02001234000000000000000000000000\n"
         "address=0a00abcd000000000000000000000000000000000000000000000000\n"
         "word=./program\nword=an argument\nword=\n";
-    snprintf(
-        expected, sizeof expected,
-        "version=%s\nsecret=very secret\njob=77aa\nhost=b\nindex=1\nmember=2\n"
-        "members=4\nfirst=2\ncount=5\npes=8\nprefix=0\ngrace=5000000000\nbind=2\n"
-        "directory=/where/it/began\n%s",
-        weft_version(), environment);
+    snprintf(expected, sizeof expected,
+             "version=%s\nsecret=very secret\njob=77aa\nhost=b\nindex=1\nmember=2\n"
+             "members=4\nfirst=2\ncount=5\npes=8\nprefix=0\ngrace=5000000000\nbind=2\n"
+             "directory=/where/it/began\n%s",
+             weft_version(), environment);
     expect_setup(&run, 1, expected);
     run.options.prefix = true;
     run.options.output_dir = "out";
