@@ -80,6 +80,7 @@ struct gda_new_link {
     struct gda_new_link *next;
     int pe;
     bool owes_counts;  /* It is up and stopped; the peer does not know yet what was executed. */
+    bool failed;       /* The job ends for it. */
     uint32_t adapter;  /* the NIC under test */
     uint64_t begun_ns; /* start of the present step */
 };

@@ -9,8 +9,9 @@
  *
  * A link whose test fails is up as well, and its queues have failed: failover.c executes their
  * requests over the other path. The same happens to links of a PE one of whose NICs has failed
- * towards itself. Their queues are stopped at once, and the peer is told when it does not need the
- * numbers in its mail any more, in whose place the counts come. Spin model gda_link. */
+ * towards itself. Their queues are stopped at once, and what was executed is reported to the peer
+ * when it does not need the numbers in its mail any more, in whose place the counts come. Spin
+ * model gda_link. */
 #include "path/gda/failover.h"
 
 #include "base/clock.h"
@@ -187,14 +188,14 @@ static bool end_test(struct gda_failover *f, const struct gda_new_link *link, co
 static void finish_link(struct gda_failover *f, struct gda_new_link *link, const char *fault)
 {
     const struct path_world *world = f->gda->world;
+    for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && !fault; kind++)
+        if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
+            world->report_tested(world, (weft_kind)kind, link->pe);
     gda_publish_link(f->gda, link->pe);
     log_debug(LOG_GDA, "path gda to PE %d: queues connected at first use%s%s", link->pe,
               fault ? ", but " : " and tested", fault ? fault : "");
     if (fault)
         gda_stop_link(f, link->pe, fault);
-    for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && !fault; kind++)
-        if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
-            world->report_tested(world, (weft_kind)kind, link->pe);
 }
 
 bool gda_needs_numbers(const struct gda_failover *f, int pe)
@@ -214,7 +215,8 @@ void gda_stop_new_links(struct gda_failover *f, const char *cause)
     }
 }
 
-/* Returns whether the link has reached another step. */
+/* Returns whether the link has reached another step. A fault of this PE or of the peer that no
+ * other path mends ends the job. */
 static bool advance_link(struct gda_failover *f, struct gda_new_link *link)
 {
     const enum gda_link state = gda_link_of(f->gda, link->pe);
@@ -241,17 +243,23 @@ static bool advance_link(struct gda_failover *f, struct gda_new_link *link)
     } else {
         return false;
     }
+    link->failed = status != WEFT_OK;
     if (status)
         f->gda->world->fail(f->gda->world, status, base_last_error());
     return true;
+}
+
+static bool is_finished(const struct gda_failover *f, const struct gda_new_link *link)
+{
+    return link->failed || (gda_link_of(f->gda, link->pe) == GDA_LINK_UP && !link->owes_counts);
 }
 
 bool gda_advance_links(struct gda_failover *f)
 {
     bool any = false;
     for (struct gda_new_link **at = &f->new_links, *link; (link = *at);) {
-        any |= advance_link(f, link);
-        if (gda_link_of(f->gda, link->pe) != GDA_LINK_UP || link->owes_counts) {
+        any |= !is_finished(f, link) && advance_link(f, link);
+        if (!is_finished(f, link)) {
             at = &link->next;
             continue;
         }
