@@ -407,7 +407,9 @@ static bool connect_to_launcher(struct run *run)
     snprintf(rendezvous.job, sizeof rendezvous.job, "%s", agent->job);
     add_address_of_ssh(agent);
     if (rendezvous_connect(&rendezvous, agent->addresses, agent->address_count, &agent->up)) {
-        run_say("%s", weft_last_error());
+        /* A launcher that has gone has said why. */
+        if (!check_launcher(NULL))
+            run_say("%s", weft_last_error());
         return false;
     }
     return run_watch(run, agent->up.fd, EPOLLIN, RUN_EVENT_LAUNCHER, 0) == 0;

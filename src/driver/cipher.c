@@ -59,8 +59,7 @@ static struct {
 
 static pthread_mutex_t evp_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---------------------------------------------------------------------------------------- loading
- */
+/* -------------------------------------------------------------------------------------- loading */
 
 static weft_status load_evp(void)
 {

@@ -36,8 +36,7 @@ struct net_encryption {
     struct net_pair **pairs;                    /* [npes]; NULL before the first message */
 };
 
-/* ------------------------------------------------------------------------------------------- keys
- */
+/* ----------------------------------------------------------------------------------------- keys */
 
 /* What a code is made of. `purpose` separates the secret of a pair from its keys and its check. */
 struct key_text {
@@ -116,8 +115,7 @@ static struct net_pair *get_pair(struct path_common *net, int pe)
     return NULL;
 }
 
-/* ---------------------------------------------------------------------------------- begin and end
- */
+/* -------------------------------------------------------------------------------- begin and end */
 
 bool net_is_encryption_wanted(void)
 {
@@ -219,8 +217,7 @@ weft_status net_exchange_keys(struct path_common *net, weft_status status)
     return status || world->npes == 1 ? status : check_next_keys(net);
 }
 
-/* ---------------------------------------------------------------------------------------- sending
- */
+/* -------------------------------------------------------------------------------------- sending */
 
 static void make_nonce(uint64_t counter, uint8_t nonce[CIPHER_NONCE_BYTES])
 {
@@ -263,8 +260,7 @@ size_t net_encrypt_message(struct path_common *net, struct net_message *message)
     return message->encrypted_bytes;
 }
 
-/* -------------------------------------------------------------------------------------- receiving
- */
+/* ------------------------------------------------------------------------------------ receiving */
 
 /* Whether a message with this counter may still come, and has not. */
 static bool is_new_counter(const struct net_pair *pair, uint64_t counter)
