@@ -11,21 +11,19 @@
 
 /* ---------------------------------------------------------------------------- queues, addresses */
 
-/* The address of the queues to PE pe; 0: they are not connected yet. On a GPU a plain load: its
- * cache may hold an old 0, and weft_dev_gda_connect() looks again. Acquire: what the queues hold.
- */
-WEFT_DEVICE uint64_t weft_dev_gda_queues_to(const struct weft_dev_gda *gda, int pe)
-{
 #if WEFT_TARGET_GPU
-    return gda->queues[pe];
-#else
-    return weft_dev_load_u64(&gda->queues[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
-#endif
+/* The queues to PE pe. All are connected before a kernel can run, and their place is computed: a
+ * table of them would cost each request a load that waits for memory, since the fences of the
+ * request before it empty the cache. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_dev_gda *gda,
+                                                              int pe)
+{
+    return gda->queues + (uint32_t)pe * gda->each;
 }
-
+#else
 /* The first request to a PE: asks the host to connect the queues to it, and waits. After an error,
- * which a record shows, the result is a queue that has failed. */
-WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe, uint32_t queue)
+ * which a record shows, the result are queues that have failed. */
+WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     struct weft_dev_patience patience;
@@ -35,19 +33,29 @@ WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe, uin
         weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     weft_dev_store_u32(gda->alarm, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     WEFT_NO_UNROLL
-    while (!(first = weft_dev_load_u64(&gda->queues[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)))
+    while (!(first = weft_dev_load_u64(&gda->connected[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)))
         if (weft_dev_job_failed(0) ||
             weft_dev_patience_step(
                 &patience,
-                weft_dev_awaited_of(WEFT_DEV_OP_CONNECT, pe, -1, &gda->queues[pe], WEFT_NE, 0),
+                weft_dev_awaited_of(WEFT_DEV_OP_CONNECT, pe, -1, &gda->connected[pe], WEFT_NE, 0),
                 &polls, 0)) {
             weft_dev_patience_end(&patience, polls);
             weft_dev_fail(WEFT_ERR_TIMEOUT);
             return gda->failed;
         }
     weft_dev_patience_end(&patience, polls);
-    return (struct weft_dev_gda_queue *)(uintptr_t)first + queue;
+    return (struct weft_dev_gda_queue *)(uintptr_t)first;
 }
+
+/* The queues to PE pe. Acquire: what they hold. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_dev_gda *gda,
+                                                              int pe)
+{
+    uint64_t first = weft_dev_load_u64(&gda->connected[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
+    return WEFT_DEV_LIKELY(first) ? (struct weft_dev_gda_queue *)(uintptr_t)first
+                                  : weft_dev_gda_connect(pe);
+}
+#endif
 
 /* The queue to PE pe number `which` modulo `each`, the number of queues to a PE: equal numbers give
  * the same queue, and consecutive numbers use all queues. Two multiplications compute which % each,
@@ -56,10 +64,7 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t wh
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
     uint32_t queue = (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
-    uint64_t first = weft_dev_gda_queues_to(gda, pe);
-    if (!WEFT_DEV_LIKELY(first))
-        return WEFT_DEV_CALL_RARELY(weft_dev_gda_connect, pe, queue);
-    return (struct weft_dev_gda_queue *)(uintptr_t)first + queue;
+    return weft_dev_gda_queues_to(gda, pe) + queue;
 }
 
 /* The queue with that bit in weft_dev_gda.used; it is connected. */
@@ -67,8 +72,7 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_used_queue(const struct weft
                                                                uint32_t bit)
 {
     uint32_t pe = bit / gda->each;
-    uint64_t first = weft_dev_gda_queues_to(gda, (int)pe);
-    return (struct weft_dev_gda_queue *)(uintptr_t)first + (bit - pe * gda->each);
+    return weft_dev_gda_queues_to(gda, (int)pe) + (bit - pe * gda->each);
 }
 
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
@@ -340,6 +344,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->ring = weft_dev_gda_ring_of(q);
     span->ahead = weft_dev_gda_ahead(turns);
     span->fillers = 0;
+    span->counted = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
     return WEFT_DEV_LIKELY(!span->ahead &&

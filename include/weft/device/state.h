@@ -163,8 +163,10 @@ enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LI
  * has a key at every NIC, in tables of the queue. Chunks of all segments are numbered together. A
  * segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
-    const uint64_t *queues; /* [n_pes] address of the `each` queues to a PE; 0: not connected yet */
-    struct weft_dev_gda_queue *failed; /* stands for queues that cannot be connected */
+    struct weft_dev_gda_queue *queues; /* on a GPU: [n_pes][each], all connected */
+    const uint64_t *connected; /* on simt: [n_pes] address of the `each` queues to a PE; 0: they are
+                                  not connected yet */
+    struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
     uint64_t *wanted; /* one bit per PE: the host is to connect the queues to it */
     uint32_t each;
     uint32_t fraction; /* factor for a division, see weft_dev_gda_fraction() */

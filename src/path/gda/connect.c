@@ -145,23 +145,25 @@ static weft_status create_host_queue(struct gda *gda, const struct gda_slab *sla
     return gda_create_queue(gda, qp, q, &at, area);
 }
 
-/* The queues, and the one that has failed. */
+/* The queues, and those that have failed. */
 static size_t queue_table_bytes(const struct gda *gda)
 {
-    return ((size_t)gda_queue_count(gda) + 1) * sizeof *gda->queues;
+    return ((size_t)gda_queue_count(gda) + gda->queues_per_pe) * sizeof *gda->queues;
 }
 
-/* Device code waits for it as for a queue that a thread has abandoned. */
-static void describe_failed_queue(struct gda *gda)
+/* Device code waits for them as for queues that a thread has abandoned. */
+static void describe_failed_queues(struct gda *gda)
 {
     static const uint64_t entry[2] = {0, (uint64_t)WEFT_DEV_GDA_CQE_NONE << 60};
     gda->failed = &gda->queues[gda_queue_count(gda)];
-    gda->failed->completion = &entry[1];
-    gda->failed->remote_keys = gda->remote_keys;
-    gda->failed->local_keys = gda->local_keys;
-    gda->failed->used_bit = (uint32_t)gda->world->pe * gda->queues_per_pe;
-    gda->failed->turns = WEFT_DEV_GDA_UNUSED;
-    gda->failed->done = WEFT_DEV_GDA_FAILED;
+    for (uint32_t k = 0; k < gda->queues_per_pe; k++)
+        gda->failed[k] = (struct weft_dev_gda_queue){
+            .completion = &entry[1],
+            .remote_keys = gda->remote_keys,
+            .local_keys = gda->local_keys,
+            .used_bit = (uint32_t)gda->world->pe * gda->queues_per_pe + k,
+            .turns = WEFT_DEV_GDA_UNUSED,
+            .done = WEFT_DEV_GDA_FAILED};
 }
 
 static size_t busy_bytes(const struct gda *gda)
@@ -192,7 +194,7 @@ weft_status gda_create_queue_tables(struct gda *gda)
     gda->device_queues = calloc(npes, sizeof *gda->device_queues);
     gda->wanted = calloc(npes / 64 + 1, sizeof *gda->wanted);
     if (gda->queues)
-        describe_failed_queue(gda);
+        describe_failed_queues(gda);
     return gda->area && gda->queues && gda->marks && gda->fillers && gda->busy && gda->qps &&
                    gda->addresses && gda->seeds && gda->used && gda->links && gda->device_queues &&
                    gda->wanted

@@ -25,7 +25,7 @@ struct gda_cuda {
     struct gda_doorbell_thread *doorbell_thread;
     CUdeviceptr queues, marks, fillers, busy,
         used; /* In GPU memory; 0 before device code asks for them. */
-    CUdeviceptr table, addresses, bases, remote_keys, local_keys;
+    CUdeviceptr table, bases, remote_keys, local_keys;
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
     struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
 };
@@ -163,9 +163,9 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->table,       cuda->bases,     cuda->queues, cuda->addresses,
-                               cuda->marks,       cuda->fillers,   cuda->busy,   cuda->used,
-                               cuda->remote_keys, cuda->local_keys};
+    const CUdeviceptr all[] = {cuda->table, cuda->bases,       cuda->queues,
+                               cuda->marks, cuda->fillers,     cuda->busy,
+                               cuda->used,  cuda->remote_keys, cuda->local_keys};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
 }
@@ -227,7 +227,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
 {
     const struct gda_cuda *cuda = gda->cuda;
     struct weft_dev_gda table = {
-        .queues = (const uint64_t *)(uintptr_t)cuda->addresses,
+        .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
         .each = gda->queues_per_pe,
         .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
         .adapters = gda->count,
@@ -248,21 +248,6 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
     fill_gpu_part(gda, dev, WEFT_DEV_HEAP, &table);
     fill_gpu_part(gda, dev, WEFT_DEV_AREAS, &table);
     return write_gpu(gda, cuda->table, &table, sizeof table);
-}
-
-/* Writes where the queues to each PE are. All are connected: see open_gpu(). */
-static weft_status write_addresses(const struct gda *gda)
-{
-    size_t npes = (size_t)gda->world->npes;
-    uint64_t *addresses = calloc(npes, sizeof *addresses);
-    if (!addresses)
-        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu PEs", npes);
-    for (size_t pe = 0; pe < npes; pe++)
-        addresses[pe] =
-            gda->cuda->queues + pe * gda->queues_per_pe * sizeof(struct weft_dev_gda_queue);
-    weft_status status = write_gpu(gda, gda->cuda->addresses, addresses, npes * sizeof *addresses);
-    free(addresses);
-    return status;
 }
 
 static weft_status write_bases(const struct gda *gda)
@@ -322,7 +307,6 @@ static weft_status alloc_tables(struct gda *gda)
         size_t bytes;
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
-        {&cuda->addresses, npes * sizeof(uint64_t)},
         {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->fillers, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
         {&cuda->busy, blocks * sizeof(uint32_t)},
@@ -337,8 +321,6 @@ static weft_status alloc_tables(struct gda *gda)
         status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
     if (!status)
         status = write_queues(gda);
-    if (!status)
-        status = write_addresses(gda);
     return status ? status : write_bases(gda);
 }
 

@@ -47,7 +47,7 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
     if (!gda->simt)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
     gda->simt->table =
-        (struct weft_dev_gda){.queues = gda->device_queues,
+        (struct weft_dev_gda){.connected = gda->device_queues,
                               .failed = gda->failed,
                               .wanted = gda->wanted,
                               .each = gda->queues_per_pe,

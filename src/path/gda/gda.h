@@ -143,7 +143,7 @@ struct gda {
     /* [npes] address of the device-code queues to a PE, for target simt; 0: not connected */
     uint64_t *device_queues;
     uint64_t *wanted;                  /* One bit per PE: its queues are to be connected. */
-    struct weft_dev_gda_queue *failed; /* see struct weft_dev_gda */
+    struct weft_dev_gda_queue *failed; /* [queues_per_pe] see struct weft_dev_gda */
     uint64_t *marks;   /* [queues][depth / 64] one bit per block: stored and not yet published */
     uint64_t *fillers; /* [queues][depth / 64] one bit per block: it begins no message */
     uint32_t *busy;    /* [queues][depth] 1: the result slot of the block is in use */
