@@ -2,8 +2,9 @@
 /* Quiet at the first use of a queue of path gda (finding A3). The test reserves the first block of
  * the queue and delays it, like a thread that is preempted at that point. The quiet of a thread
  * that puts after it must wait for that thread's put, so the queue must count as used as soon as
- * one of those puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. Of six PEs, no
- * barrier of the host reaches PE 3 from PE 0: device code is the first to use the queues to it. */
+ * one of those puts has returned. WEFT_GDA_QUEUES=1: all blocks share one queue. Of four PEs on two
+ * nodes, PE 1 and PE 2 do not communicate in collectives of the host: device code is the first to
+ * use the queues between them. */
 #include "device_test.h"
 
 #include <unistd.h>
@@ -54,7 +55,7 @@ int main(void)
     uint64_t *slots = symmetric(2 * LATE * sizeof *slots), seen[2 * LATE];
     struct stage *stage = symmetric(sizeof *stage), result;
     barrier();
-    if (me == 0) {
+    if (me == n_pes / 2 - 1) {
         LAUNCH(first, 2, 1, 0, NULL, slots, stage, (uint64_t)0x5eed, n_pes / 2);
         fetch(&result, stage, sizeof result);
         CHECK(result.marked == 1);
