@@ -410,7 +410,7 @@ void run_hosts_exited(struct run *run, int index)
 static uint64_t finish_seconds(const struct run *run)
 {
     const int levels = run->hosts.levels > 1 ? run->hosts.levels - 1 : 0;
-    return (uint64_t)(FINISH_SECONDS + levels * SECONDS_PER_LEVEL);
+    return FINISH_SECONDS + (uint64_t)levels * SECONDS_PER_LEVEL;
 }
 
 bool run_hosts_wait(struct run *run)

@@ -69,7 +69,7 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
             continue; /* no other PE is left */
         printf("%6d %5d %2d %-9s %9llu %9llu %9s %6d %9s\n", job->pes, outcome->hosts,
                outcome->levels, scale_step_names[step], (unsigned long long)result->frames,
-               (unsigned long long)(result->frames_to_launcher + result->frames_of_launcher),
+               (unsigned long long)result->frames_to_launcher + result->frames_of_launcher,
                format_bytes(result->bytes_of_launcher).text, result->rounds,
                format_time(result->us).text);
     }

@@ -167,7 +167,7 @@ struct weft_dev_gda {
     const uint64_t *connected; /* on simt: [n_pes] address of the `each` queues to a PE; 0: they are
                                   not connected yet */
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
-    uint64_t *wanted; /* one bit per PE: the host is to connect the queues to it */
+    uint64_t *wanted;                  /* one bit per PE: the host is to connect the queues to it */
     uint32_t each;
     uint32_t fraction; /* factor for a division, see weft_dev_gda_fraction() */
     uint32_t adapters; /* number of NICs; queue k of a PE leads from NIC k % adapters here to the
