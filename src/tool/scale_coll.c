@@ -16,19 +16,6 @@
 #define coll_nodes_reduce    scale_nodes_reduce
 #include "ops/coll/nodes.h"
 
-/* Declared again: an analyzer may have seen the header before, under its own names. */
-weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase);
-weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_range to,
-                          const void *src, size_t bytes);
-weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symmetric_range to,
-                                 const void *src, size_t bytes, uint64_t phase, bool nbi);
-weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
-                            enum box_operation operation);
-weft_status coll_packet_send(struct weft_team *team, int member, uint64_t sequence,
-                             const void *payload, size_t bytes);
-weft_status coll_packet_await(struct weft_team *team, int member, uint64_t sequence,
-                              enum box_operation operation, void *payload, size_t bytes);
-
 #define weft_get        scale_get
 #define weft_get_nbi    scale_get_nbi
 #define weft_quiet      scale_quiet

@@ -274,8 +274,9 @@ tidy_units() {
             if (file !~ regex || file ~ except || seen[file]++) next
             folder = file
             sub(/\/[^\/]*$/, "", folder)
-            # The routines of OpenSHMEM include their own inline forms in different ways.
-            alone = way == "files" || index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/
+            # The routines of OpenSHMEM include their own inline forms in different ways, and
+            # scale_coll.c gives the functions of a header other names.
+            alone = way == "files" || index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/ || file ~ /scale_coll/
             key = alone ? file : folder command
             if (!(key in unit)) {
                 unit[key] = alone ? file : sprintf("%s/build/tidy/%d.c", root, units)
