@@ -147,7 +147,7 @@ enum config_type {
     X(TEST_GDA_DEPTH, CONFIG_POWER, "1024", NULL,                                                  \
       "Depth of each queue pair of path gda in blocks of 64 bytes, a power of 2 from 128 to "      \
       "32768.")                                                                                    \
-    X(TEST_GDA_EAGER, CONFIG_INT, "64", NULL,                                                      \
+    X(TEST_GDA_EAGER, CONFIG_INT, "32", NULL,                                                      \
       "PEs of a job up to which path gda connects all queues when the job begins; in larger jobs " \
       "queues to a peer are connected at their first use.")                                        \
     X(TEST_GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                       \

@@ -21,7 +21,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean"
 
 
 def faults(value, schema, definitions, where="manifest"):
-    """The places where a value does not fit. A property that the schema does not name is a fault."""
+    """The places where a value does not fit. A property that the schema does not name is one."""
     while "$ref" in schema:
         schema = definitions[schema["$ref"]]
     kind = TYPES.get(schema.get("type"))
@@ -52,6 +52,10 @@ def faults(value, schema, definitions, where="manifest"):
     return found
 
 
+def first_container(job, kind):
+    return job["spec"]["mpiReplicaSpecs"][kind]["template"]["spec"]["containers"][0]
+
+
 def check_names(job):
     """What no schema says: mounts have volumes, and both kinds of pods run the same image."""
     found = []
@@ -61,9 +65,10 @@ def check_names(job):
         volumes = {volume["name"] for volume in pod.get("volumes", [])}
         for container in pod["containers"]:
             images.add(container["image"])
-            found += [f"{kind}: no volume {mount['name']}" for mount in container.get("volumeMounts", [])
+            found += [f"{kind}: no volume {mount['name']}"
+                      for mount in container.get("volumeMounts", [])
                       if mount["name"] not in volumes]
-    limits = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    limits = first_container(job, "Worker")["resources"]["limits"]
     if int(limits["nvidia.com/gpu"]) != job["spec"]["slotsPerWorker"]:
         found.append("slotsPerWorker is not the number of GPUs")
     if not any(name.startswith("rdma/") for name in limits):
@@ -110,9 +115,10 @@ def check_schema_rejects(job, schema):
 
 
 def check_hostfile(job, weft):
-    """Runs the launcher's command. The remote shell runs the agents here; the program is a shell."""
-    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
-    workers, slots = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"], job["spec"]["slotsPerWorker"]
+    """Runs the launcher's command. The remote shell runs agents here; the program is a shell."""
+    launcher = first_container(job, "Launcher")
+    workers = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+    slots = job["spec"]["slotsPerWorker"]
     name = job["metadata"]["name"]
     with tempfile.TemporaryDirectory() as folder:
         hostfile, shell = f"{folder}/hostfile", f"{folder}/ssh"
@@ -123,19 +129,23 @@ def check_hostfile(job, weft):
             file.write('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do\n'
                        '    [ "$1" != -o ] || shift\n    shift\ndone\nshift\nexec "$@"\n')
         os.chmod(shell, 0o755)
-        command = [hostfile if word == "/etc/mpi/hostfile" else word for word in launcher["command"]]
+        command = [hostfile if word == "/etc/mpi/hostfile" else word
+                   for word in launcher["command"]]
         if command[0] != "weft" or hostfile not in command:
             return [f"the launcher runs {command}"]
-        rsh = [entry["value"] for entry in launcher["env"] if entry["name"] == "WEFT_RSH"][0].split()
+        variables = {entry["name"]: entry["value"] for entry in launcher["env"]}
+        rsh = variables["WEFT_RSH"].split()
         if rsh[0] != "ssh":
             return [f"WEFT_RSH is {rsh}"]
         environment = dict(os.environ, WEFT_RSH=" ".join([shell] + rsh[1:]))
-        done = subprocess.run([weft] + command[1:-1] + ["sh", "-c", "echo $WEFT_PE of $WEFT_PES on $WEFT_BOOT_HOST"],
+        program = ["sh", "-c", "echo $WEFT_PE of $WEFT_PES on $WEFT_BOOT_HOST"]
+        done = subprocess.run([weft] + command[1:-1] + program,
                               env=environment, capture_output=True, text=True, timeout=100)
     expected = {f"[{hosts[pe // slots]} {pe}] {pe} of {workers * slots} on {hosts[pe // slots]}"
                 for pe in range(workers * slots)}
     if done.returncode or set(done.stdout.splitlines()) != expected:
-        return [f"weft run with the operator's hostfile: status {done.returncode}: {done.stdout}{done.stderr}"]
+        return [f"weft run with the operator's hostfile: status {done.returncode}: "
+                f"{done.stdout}{done.stderr}"]
     return []
 
 
@@ -146,7 +156,8 @@ def main():
     with open(schema_path) as file:
         schema = json.load(file)
     found = faults(job, schema, schema["definitions"])
-    found = found or check_names(job) + check_schema_rejects(job, schema) + check_hostfile(job, weft)
+    if not found:
+        found = check_names(job) + check_schema_rejects(job, schema) + check_hostfile(job, weft)
     for fault in found:
         print(f"mpijob.py: {fault}")
     return 1 if found else 0

@@ -481,11 +481,10 @@ weft_status gda_connect_all(struct gda *gda)
     const size_t each = gda_queues_to_pe(gda), count = gda_queue_count(gda);
     uint32_t *mine = calloc(count, sizeof *mine);
     uint32_t *all = calloc((size_t)world->npes * count, sizeof *all);
-    weft_status status = mine && all ? WEFT_OK
-                                     : base_fail(WEFT_ERR_NO_MEMORY,
-                                                 "no private memory for %zu "
-                                                 "queue numbers",
-                                                 count * (size_t)world->npes);
+    weft_status status =
+        mine && all ? WEFT_OK
+                    : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu numbers of queues",
+                                count * (size_t)world->npes);
     for (int pe = 0; pe < world->npes && !status; pe++)
         if (gda_link_of(gda, pe) == GDA_LINK_NONE)
             status = gda_create_links(gda, pe, 1);
@@ -498,10 +497,8 @@ weft_status gda_connect_all(struct gda *gda)
         const uint32_t *its = all + (size_t)pe * count + (size_t)world->pe * each;
         if (gda_link_of(gda, pe) != GDA_LINK_NONE)
             continue;
-        if (gda_numbers_fault(its, each))
-            status = gda_fail_record(pe, gda_numbers_fault(its, each));
-        if (!status)
-            status = gda_connect_link(gda, pe, its);
+        const char *fault = gda_numbers_fault(its, each);
+        status = fault ? gda_fail_record(pe, fault) : gda_connect_link(gda, pe, its);
         if (!status)
             gda_publish_link(gda, pe);
     }

@@ -468,6 +468,7 @@ static weft_status read_posted_counts(struct gda_failover *f, struct gda_failed_
     if (queue->q.counted)
         counted = weft_dev_gda_whole(queue->done, (uint32_t)queue->q.counted);
     while (!status && counted > posted) {
+        sched_yield();
         status = gda_posted_end(f->gda, queue, &posted);
         if (!status && counted > posted && clock_now_ns() - begun >= ANSWER_LIMIT)
             status = base_fail(WEFT_ERR_TIMEOUT, "a thread has stopped while it posted requests");
