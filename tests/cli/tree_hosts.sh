@@ -76,6 +76,7 @@ run "no program" 127 "$folder/absent"
 says "no program" 'absent: there is no such program'
 WEFT_WAIT_LIMIT=2 run "missing" 1 "$exchange" 2 8 sleeps 61
 says "missing" 'PE 61 did not reach the exchange within WEFT_WAIT_LIMIT'
+! grep -E '[0-9], [0-9]+.* did not reach' "$folder/out" || fail "missing: parts of others were held"
 run "other size" 1 "$exchange" 2 8 differs 61
 says "other size" '(PE 61 exchanges 9 bytes where others exchange 8|PE [0-9]+ exchanges 8 bytes where others exchange 9)'
 nothing_left "failures"
