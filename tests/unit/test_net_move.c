@@ -393,6 +393,30 @@ static void a_silent_peer_is_probed(void **context)
     assert_int_equal(peer->link.silent_ns, 0);
 }
 
+/* A message that requests no acknowledgement gets a request for one after a second. */
+static void an_old_store_is_asked_for(void **context)
+{
+    (void)context;
+    peer->requests.ack_requested = END_REQUESTS;
+    peer->requests.last_sent = END_REQUESTS + 3;
+    check_peers(9, 100 * ms);
+    assert_int_equal(sent_count, 0);
+    check_peers(1, 100 * ms);
+    assert_int_equal(sent_count, 1);
+    assert_int_equal(sent[0].to, end_address(1, 0));
+    assert_int_equal(peer->requests.ack_requested, END_REQUESTS + 4);
+    check_peers(20, 100 * ms);
+    assert_int_equal(sent_count, 1);
+    end_sends_complete(&end);
+    net_release_acknowledged(&end.net, peer, END_REQUESTS + 4, 0);
+    peer->requests.acknowledged = END_REQUESTS + 4;
+    peer->requests.last_sent = END_REQUESTS + 5;
+    check_peers(9, 100 * ms);
+    peer->requests.acknowledged = END_REQUESTS + 5;
+    check_peers(1, 100 * ms);
+    assert_int_equal(sent_count, 1);
+}
+
 static void the_first_peer_is_looked_at_too(void **context)
 {
     (void)context;
@@ -664,6 +688,7 @@ int main(void)
         CASE(the_first_cause_is_remembered),
         CASE(a_peer_is_given_up),
         CASE(a_silent_peer_is_probed),
+        CASE(an_old_store_is_asked_for),
         CASE(the_first_peer_is_looked_at_too),
         CASE(who_is_not_looked_at),
         CASE(probes_that_return_eagain),

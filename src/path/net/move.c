@@ -201,6 +201,18 @@ static bool expects_message(const struct net_peer *peer)
            peer->link.pending_answers || peer->link.fragments;
 }
 
+/* Requests an acknowledgement of messages that request none themselves: the sender of a store may
+ * wait for what the peer does next, and if no answer is due, the loss of the store has no sign. */
+static void acknowledge_old(struct path_common *net, struct net_peer *peer, uint64_t ns)
+{
+    const struct net_requests *requests = &peer->requests;
+    bool open = requests->last_sent > requests->acknowledged &&
+                requests->last_sent > requests->ack_requested;
+    peer->link.unanswered_ns = open ? peer->link.unanswered_ns + ns : 0;
+    if (peer->link.unanswered_ns >= PROBE_NS)
+        net_flush_requests(net, peer, true);
+}
+
 static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t ns)
 {
     struct net_rail *rail = &net->rails[peer->link.rail];
@@ -208,6 +220,7 @@ static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t 
         net_find_other_rail(net, peer, peer->link.rail) < 0)
         return;
     peer->link.silent_ns += ns;
+    acknowledge_old(net, peer, ns);
     if (peer->link.suspected_failure[0]) {
         check_suspected_rail(net, peer);
     } else if (!expects_message(peer)) {

@@ -105,12 +105,13 @@ struct net_link {
     uint8_t rail;                       /* index of the rail that carries messages to the peer */
     struct net_message *unacknowledged; /* list of messages to retransmit if the rail fails */
     uint64_t answers_sent, answers_received; /* sequence number of the last one */
-    uint64_t silent_ns;    /* time without a message over `rail` while one is due */
-    uint64_t probed_ns;    /* silent_ns at the last probe */
-    bool probed;           /* The last probes were posted on every rail. */
-    uint8_t live_rails;    /* bit per rail that has received something during silent_ns */
-    uint64_t live_ns;      /* silent_ns when the first bit of live_rails was set */
-    uint8_t failed_probes; /* bit per rail on which a probe has failed */
+    uint64_t silent_ns;     /* time without a message over `rail` while one is due */
+    uint64_t probed_ns;     /* silent_ns at the last probe */
+    uint64_t unanswered_ns; /* time since a message was sent that requests no acknowledgement */
+    bool probed;            /* The last probes were posted on every rail. */
+    uint8_t live_rails;     /* bit per rail that has received something during silent_ns */
+    uint64_t live_ns;       /* silent_ns when the first bit of live_rails was set */
+    uint8_t failed_probes;  /* bit per rail on which a probe has failed */
     char suspected_failure[NET_SENTENCE_BYTES];   /* error text of `rail`; "" if none */
     char suspected_cause[128];                    /* cause within suspected_failure */
     uint32_t pending_answers, fragments, directs; /* requests with an answer, fragments on rails and
