@@ -63,6 +63,7 @@ struct roce {
     struct source sources[SOURCES_MOST];
     unsigned source_count;
     uint32_t address, mtu;
+    char interface[IFNAMSIZ]; /* that has the address; "": unknown */
     struct roce_capture *capture;
     struct datagram out[BATCH], in[BATCH];
     unsigned out_count;
@@ -109,24 +110,36 @@ static bool has_address(const struct ifaddrs *i, uint32_t address)
     return own == address || (i->ifa_flags & IFF_LOOPBACK && !((own ^ address) & mask));
 }
 
-/* Returns the interface's MTU less the headers, rounded down to a path MTU. */
-static uint32_t mtu_of(int s, uint32_t address)
+static void find_interface(struct roce *r)
 {
     struct ifaddrs *all = NULL;
-    struct ifreq request = {.ifr_mtu = 1500};
-    uint32_t mtu = 4096, headers = address_is_ipv6(address) ? HEADERS_MOST_IPV6 : HEADERS_MOST;
     if (getifaddrs(&all))
-        return 1024;
+        return;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!has_address(i, address))
+        if (!has_address(i, r->address))
             continue;
-        snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->ifa_name);
-        if (ioctl(s, SIOCGIFMTU, &request))
-            request.ifr_mtu = 1500;
+        snprintf(r->interface, sizeof r->interface, "%s", i->ifa_name);
         break;
     }
     freeifaddrs(all);
-    while (mtu > 256 && mtu + headers > (uint32_t)request.ifr_mtu)
+}
+
+static bool ask_interface(const struct roce *r, unsigned long what, struct ifreq *request)
+{
+    *request = (struct ifreq){0};
+    snprintf(request->ifr_name, sizeof request->ifr_name, "%s", r->interface);
+    return r->interface[0] && !ioctl(r->socket, what, request);
+}
+
+/* Returns the interface's MTU less the headers, rounded down to a path MTU. */
+static uint32_t mtu_of(const struct roce *r)
+{
+    struct ifreq request;
+    uint32_t headers = address_is_ipv6(r->address) ? HEADERS_MOST_IPV6 : HEADERS_MOST;
+    uint32_t mtu = 4096, whole = 1500;
+    if (ask_interface(r, SIOCGIFMTU, &request))
+        whole = (uint32_t)request.ifr_mtu;
+    while (mtu > 256 && mtu + headers > whole)
         mtu /= 2;
     return mtu;
 }
@@ -187,7 +200,8 @@ int roce_open(struct device *d)
     }
     d->roce->socket = s;
     d->roce->address = address;
-    d->roce->mtu = mtu_of(s, address);
+    find_interface(d->roce);
+    d->roce->mtu = mtu_of(d->roce);
     d->roce->capture = roce_capture_open(c->capture, d->number, address_is_ipv6(address));
     return 0;
 }
@@ -213,6 +227,14 @@ uint32_t roce_address(const struct device *d)
 uint32_t roce_mtu(const struct device *d)
 {
     return d->roce ? d->roce->mtu : 0;
+}
+
+bool roce_has_carrier(const struct device *d)
+{
+    struct ifreq request;
+    if (!d->roce || !d->roce->interface[0])
+        return true;
+    return ask_interface(d->roce, SIOCGIFFLAGS, &request) && request.ifr_flags & IFF_RUNNING;
 }
 
 /* --- Links --- */

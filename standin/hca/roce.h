@@ -22,6 +22,9 @@ void roce_close(struct device *d);
 uint32_t roce_address(const struct device *d);
 uint32_t roce_mtu(const struct device *d);
 
+/* Whether the interface of the device's address has a carrier; true without such an interface. */
+bool roce_has_carrier(const struct device *d);
+
 /* roce_attach: attaches to the remote ends of a pair of links. False: no memory. */
 bool roce_attach(struct device *d, struct link_out *out, struct link_in *in);
 void roce_detach(struct link_out *out);

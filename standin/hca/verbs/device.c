@@ -168,7 +168,7 @@ void port_describe(const struct device *d, struct ibv_port_attr *out)
     bool roce = d->config->link == LINK_ROCE;
     uint32_t mtu = roce_mtu(d);
     enum ibv_mtu active = mtu ? (enum ibv_mtu)(__builtin_ctz(mtu) - 7) : IBV_MTU_4096;
-    bool down = d->unreachable && d->config->fail != FAIL_PATH;
+    bool down = (d->unreachable && d->config->fail != FAIL_PATH) || !roce_has_carrier(d);
     *out = (struct ibv_port_attr){.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
                                   .max_mtu = IBV_MTU_4096,
                                   .active_mtu = active,
