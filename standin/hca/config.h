@@ -30,11 +30,12 @@ struct config {
     unsigned
         atomics;    /* enum config_atomics: with what they are atomic, and what is reported of it */
     unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
-    unsigned fail_at;    /* number of the request, from 1, at which `fail` happens; 0: never */
-    unsigned fail;       /* enum config_fail */
-    unsigned ring_kib;   /* kiB of each ring between two processes */
-    unsigned check_icrc; /* check the ICRC of received RoCE packets */
-    const char *address; /* SOFT_HCA_ADDRESS, NULL: unset. Its IP addresses (address.h) follow. */
+    unsigned fail_at;      /* number of the request, from 1, at which `fail` happens; 0: never */
+    unsigned fail_devices; /* the devices that fail, bit N: mlx5_softN */
+    unsigned fail;         /* enum config_fail */
+    unsigned ring_kib;     /* kiB of each ring between two processes */
+    unsigned check_icrc;   /* check the ICRC of received RoCE packets */
+    const char *address;   /* SOFT_HCA_ADDRESS, NULL: unset. Its IP addresses (address.h) follow. */
     uint32_t addresses[CONFIG_ADDRESSES];
     unsigned address_count;
     const char *capture; /* NULL: unset */

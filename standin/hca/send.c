@@ -157,7 +157,7 @@ static bool must_inject_failure(struct qp *qp)
     if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
         return false;
     qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
-    if (++d->record.requests != d->config->fail_at)
+    if (++d->record.requests != d->config->fail_at || !(d->config->fail_devices >> d->number & 1))
         return false;
     if (d->config->fail != FAIL_REQUEST)
         become_unreachable(d);

@@ -235,6 +235,58 @@ gda_beside_p2p() {
     ip -n b addr del 10.77.0.12/24 dev eth0
 }
 
+received() { ip -s link show dev "$1" | awk '/RX:/ { getline; print $1 }'; }
+passed() { [ "$(received "$1")" -gt "$2" ]; }
+# pull_after BYTES CABLE: pulls it when so many have gone through it.
+pull_after() {
+    await 30 passed "$2" $(($(received "$2") + $1)) && ip link set "$2" down
+}
+under_load() {
+    WEFT_HEAP_SIZE=4M WEFT_HCA=soft WEFT_RAILS=2 run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
+        --env SOFT_HCA_DEVICES=2 --env SOFT_HCA_ADDRESS=10.78.0.1,10.79.0.1,10.78.0.2,10.79.0.2 \
+        --env SOFT_HCA_ATOMICS=weak --env SOFT_HCA_LOG=none --env JOB_ROUNDS=300 "$build/bin/job_failover" none 0 -1
+    grep -oE 'PE [01]: the longest round took [0-9]+ ms' "$out"
+}
+
+# Two adapters to a host, each on a network of its own. One network is cut off, and the other adapter takes the
+# requests; then both are, and path net does, over the network of the start.
+gda_pulled() {
+    local host network
+    for network in 78 79; do
+        ip link add hub$network type bridge && ip link set hub$network up
+        for host in a b; do
+            ip link add to-$host$network type veth peer name eth$network netns $host
+            ip link set to-$host$network master hub$network up
+            ip -n $host addr add 10.$network.0.$([ $host = a ] && echo 1 || echo 2)/24 dev eth$network
+            ip -n $host link set eth$network up
+        done
+    done
+    # The NIC of path net stays.
+    export WEFT_FABRIC_INTERFACE=eth0
+    for network in 78 79; do
+        pull_after 300000 to-a$network &
+        under_load
+        wait $!
+        says "queue pair .* of mlx5_soft$((network - 78)), port 1: the port is down; its requests"
+        says 'the longest round took .*requests of failed queues by mlx5_soft'
+        says_not 'the longest round took .*requests of failed queues by path net'
+        ip link set to-a$network up
+    done
+    pull_after 200000 to-a79 &
+    pull_after 350000 to-a78 &
+    under_load
+    wait
+    says 'the longest round took .*requests of failed queues by path net'
+    ip link set to-a78 up && ip link set to-a79 up
+    # Path net loses its NIC, too, and takes another after 6 s.
+    export WEFT_FABRIC_INTERFACE=eth79,eth0
+    pull_after 300000 to-a79 &
+    under_load
+    wait
+    says 'the longest round took .*requests of failed queues by mlx5_soft0'
+    unset WEFT_FABRIC_INTERFACE
+}
+
 # 64 PEs on 8 hosts: they start, compute and end.
 many() {
     local program

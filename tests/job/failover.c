@@ -19,6 +19,7 @@ static weft_job *job;
 static weft_ctx *ctx;
 static int me, npes, next, previous;
 static unsigned long long rounds;
+static int several_adapters;
 
 static struct area {
     struct round {
@@ -87,6 +88,8 @@ static void send_round(uint64_t round)
     OK(weft_atomic_nbi(ctx, WEFT_AMO_OR, 4, &area->bits, 0, 1u << round % 32, NULL, next));
     OK(weft_atomic_nbi(ctx, WEFT_AMO_XOR, 4, &area->exclusive, 0, (uint32_t)round, NULL, next));
     OK(weft_atomic_nbi(ctx, WEFT_AMO_OR, 8, &area->wide, 0, (uint64_t)1 << round % 64, NULL, next));
+    if (several_adapters) /* each has its own order */
+        OK(weft_fence(ctx));
     OK(weft_put_signal_nbi(ctx, to->large, from->large, sizeof to->large, &area->signal, 1,
                            WEFT_SIGNAL_ADD, next));
 }
@@ -205,6 +208,7 @@ int main(int argc, char **argv)
     next = (me + 1) % npes;
     previous = (me + npes - 1) % npes;
     rounds = rounds_or(ROUNDS);
+    several_adapters = getenv("WEFT_RAILS") != NULL;
     area = alloc(job, sizeof *area);
     source = alloc(job, sizeof *source);
     if (results)

@@ -41,7 +41,7 @@ enum {
 };
 #define CHECK_EVERY  (50 * MS)
 #define ENDING_NS    (10 * MS) /* for responses that are on their way */
-#define ANSWER_LIMIT (10000 * MS)
+#define ANSWER_LIMIT (30000 * MS) /* path net itself changes its NIC within 10 s at each end */
 
 static _Thread_local bool in_failover;
 
@@ -78,7 +78,7 @@ static uint32_t name_count(const struct gda *gda)
     return gda_queues_to_pe(gda) + gda->queues_per_pe;
 }
 
-static uint32_t adapter_of(const struct gda *gda, uint32_t number)
+uint32_t gda_queue_adapter(const struct gda *gda, uint32_t number)
 {
     uint32_t name = gda_queue_name(gda, number), first = gda_queues_to_pe(gda);
     return gda_adapter_of(gda, name < first ? name : name - first);
@@ -99,15 +99,27 @@ static void lose_queue(struct gda_failover *f, struct gda_failed_queue *queue, w
     f->gda->world->fail(f->gda->world, f->lost, f->sentence);
 }
 
-/* Reports the first failure of a NIC, and the path that replaces it for the peer. */
+/* The NIC or the path that replaces NIC a for the peer. */
+static void name_replacement(const struct gda_failover *f, int pe, uint32_t a, char *text,
+                             size_t bytes)
+{
+    const struct gda *gda = f->gda;
+    uint32_t other = pe == gda->world->pe ? gda->count : gda_working_adapter(gda, pe, a + 1);
+    if (other < gda->count)
+        snprintf(text, bytes, "%s", gda->adapters->one[other].name);
+    else
+        snprintf(text, bytes, "path %s", f->peers[0].ops->name);
+}
+
+/* Reports the first failure of a NIC, and what replaces it for the peer. */
 static void report(struct gda_failover *f, const struct gda_failed_queue *queue, const char *cause)
 {
     const struct path_world *world = f->gda->world;
-    const char *spare = f->peers[0].ops->name;
-    uint32_t a = adapter_of(f->gda, queue->number);
-    char found[PATH_FOUND_BYTES];
-    snprintf(found, sizeof found, "requests of failed queues over path %s: %s, port %d: %.200s",
-             spare, queue->qp->adapter->name, GDA_PORT, cause);
+    uint32_t a = gda_queue_adapter(f->gda, queue->number);
+    char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8];
+    name_replacement(f, queue->pe, a, by, sizeof by);
+    snprintf(found, sizeof found, "requests of failed queues by %s: %s, port %d: %.200s", by,
+             queue->qp->adapter->name, GDA_PORT, cause);
     for (int kind = 0; kind < MEMORY_KINDS && world->report_found; kind++)
         if (world->choices[kind] && world->choices[kind][queue->pe].path == PATH_GDA)
             world->report_found(world, (weft_kind)kind, queue->pe, found);
@@ -120,8 +132,8 @@ static void report(struct gda_failover *f, const struct gda_failed_queue *queue,
     log_warn(
         LOG_GDA,
         "path gda to PE %d: queue pair %#x of %s, port %d: %s; its requests, and those of other "
-        "queues that fail, take path %s",
-        queue->pe, queue->q.number, queue->qp->adapter->name, GDA_PORT, cause, spare);
+        "queues of this adapter that fail, go by %s",
+        queue->pe, queue->q.number, queue->qp->adapter->name, GDA_PORT, cause, by);
 }
 
 /* The constant part of the queue. */
@@ -232,6 +244,7 @@ static struct gda_failed_queue *note_failure(struct gda_failover *f, uint32_t nu
     queue->noticed_ns = clock_now_ns();
     f->failed_queues = queue;
     atomic_store(&f->states[number], GDA_QUEUE_ENDING);
+    __atomic_store_n(&gda->some_failed, true, __ATOMIC_RELAXED);
     report(f, queue, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
     return queue;
 }
@@ -265,13 +278,14 @@ static void stop_queue(struct gda_failover *f, uint32_t number, const char *caus
     if (queue->pe != f->gda->world->pe)
         return;
     gda_stop_new_links(f, "a queue from the adapter to itself failed");
-    stop_queues_of(f, adapter_of(f->gda, number), "a queue from the adapter to itself failed");
+    stop_queues_of(f, gda_queue_adapter(f->gda, number),
+                   "a queue from the adapter to itself failed");
 }
 
 static void stop_queues_of(struct gda_failover *f, uint32_t adapter, const char *cause)
 {
     for (uint32_t i = 0; i < gda_all_queues(f->gda); i++)
-        if (adapter_of(f->gda, i) == adapter && is_up(f->gda, i))
+        if (gda_queue_adapter(f->gda, i) == adapter && is_up(f->gda, i))
             stop_queue(f, i, cause);
 }
 

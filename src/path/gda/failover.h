@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failover of path gda: when a queue fails, a thread of this PE executes its requests over another
- * path, path net, in place of the NIC. Neither end loses a request or executes one twice:
+/* Failover of path gda: when a queue fails, a thread of this PE gives its requests to another NIC,
+ * or executes them over another path, path net. Neither end loses a request or executes one twice:
  *
  *     failover.c   notices the failure, stops the queue at both ends, and finds the first request
  *                  that the peer has not executed
@@ -8,6 +8,7 @@
  *     mail.c       what PEs report to each other, in each other's memory
  *     takeover.c   executes requests: reads them from the send ring, as the NIC would, and writes
  *                  the completion entry
+ *     reissue.c    posts them to a queue of another NIC that leads to the same PE
  *
  * A queue pair serves both directions, so both PEs take over their own queue of the pair. Threads
  * that post requests, of the host and of device code, do not notice: they post to the same ring and
@@ -29,6 +30,17 @@ enum gda_queue_state {
     GDA_QUEUE_LOST
 };
 
+/* Requests of a failed queue that are posted to the host's queue of another NIC, one batch at a
+ * time. RESERVED: the ring had no space yet. */
+struct gda_batch {
+    enum { GDA_BATCH_NONE, GDA_BATCH_RESERVED, GDA_BATCH_POSTED } state;
+    uint32_t adapter;          /* the other NIC */
+    uint32_t blocks, messages; /* of the requests, without the flush behind them */
+    uint32_t ahead;            /* see weft_dev_gda_publish() */
+    uint64_t base, end;        /* its blocks in the other queue */
+    uint64_t upto;             /* end of its requests in the failed queue */
+};
+
 /* A queue that has failed. */
 struct gda_failed_queue {
     struct gda_failed_queue *next;
@@ -42,6 +54,7 @@ struct gda_failed_queue {
     uint32_t executed;           /* messages that this end has executed for the peer, 24 bits */
     uint64_t done;               /* the first block that is not executed yet */
     uint64_t noticed_ns;         /* time when the failure was noticed */
+    struct gda_batch batch;
 };
 
 enum { GDA_MAIL_QUEUES = 32, GDA_COUNTED = 1u << 31 };
@@ -114,6 +127,9 @@ struct gda_failover {
 /* Index of a queue: of gda->queues, or behind them of gda->gpu_queues. */
 uint32_t gda_all_queues(const struct gda *gda);
 
+/* The NIC of the queue. */
+uint32_t gda_queue_adapter(const struct gda *gda, uint32_t number);
+
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
 uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
 
@@ -178,6 +194,16 @@ struct gda_wqe {
     bool fetches; /* It is a read, or an atomic whose result is used. */
 };
 
+/* The remote address of a message. */
+uint64_t gda_wqe_remote(const void *blocks);
+
+/* The segment of the local memory of a request, NULL if its data are inline, and the data's
+ * bytes. */
+char *gda_wqe_data(void *blocks, uint32_t *bytes);
+
+/* Finds the segment that an address of PE pe is in. */
+bool gda_find_remote(struct gda_failover *f, int pe, uint64_t address, struct remote *at);
+
 /* Copies up to `count` blocks of the send ring from block `at` on. */
 enum { GDA_WQE_BLOCKS_MOST = WEFT_DEV_GDA_INLINE_BLOCKS };
 weft_status gda_copy_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
@@ -205,5 +231,13 @@ weft_status gda_posted_end(const struct gda *gda, const struct gda_failed_queue 
 /* Writes the completion entry: the first `done` blocks are complete. */
 weft_status gda_complete_blocks(const struct gda *gda, const struct gda_failed_queue *queue,
                                 uint64_t done);
+
+/* ---------------------------------------------------------------------------------- reissue.c */
+
+/* Takes the next step of giving the queue's requests to another NIC. *any: it has done something.
+ * *left: the next request must be executed in another way, because no NIC works, or because it is
+ * an atomic. */
+weft_status gda_reissue(struct gda_failover *f, struct gda_failed_queue *queue, bool *any,
+                        bool *left);
 
 #endif

@@ -72,10 +72,20 @@ static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, u
     return &gda->queues[gda_queue_index(gda, pe, gda->queues_per_pe + adapter)];
 }
 
-/* Returns the NIC for operations that any NIC could carry. It depends only on the two PEs. */
+/* Returns the first NIC from `first` on whose queue to the PE works; if there is none, `first`. */
+static uint32_t working_adapter(const struct gda *gda, int pe, uint32_t first)
+{
+    if (likely(!__atomic_load_n(&gda->some_failed, __ATOMIC_RELAXED)))
+        return first;
+    uint32_t other = gda_working_adapter(gda, pe, first);
+    return other < gda->count ? other : first;
+}
+
+/* Returns the NIC for operations that any NIC could carry. It depends only on the two PEs, and on
+ * what has failed. */
 static uint32_t default_adapter(const struct gda *gda, int pe)
 {
-    return (uint32_t)(gda->world->pe + pe) % gda->count;
+    return working_adapter(gda, pe, (uint32_t)(gda->world->pe + pe) % gda->count);
 }
 
 static uint32_t adapter_of_word(const struct gda *gda, struct remote at)
@@ -318,7 +328,7 @@ static weft_status transfer_by_adapters(struct gda_state *state, struct remote a
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < parts && !status;
          i++, at.offset += part, local += part, bytes -= part) {
-        uint32_t adapter = (first + i) % gda->count;
+        uint32_t adapter = working_adapter(gda, at.peer->pe, (first + i) % gda->count);
         part = i + 1 == parts ? bytes : part;
         status = is_put ? put_registered(state, adapter, at, local, part, &ends[adapter])
                         : get_registered(state, adapter, at, local, part, &ends[adapter]);

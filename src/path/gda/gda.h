@@ -170,6 +170,7 @@ struct gda {
     struct gda_gpu_queues *gpu_queues;
 
     struct gda_failover *failover; /* NULL: a failed queue ends the job */
+    bool some_failed;              /* a queue has failed */
 
     pthread_mutex_t lock; /* protects the bounce buffers */
     char *bounce;
@@ -287,6 +288,10 @@ weft_status gda_lost(const struct gda *gda);
 
 /* The word by which device code wakes the failover thread; NULL: there is none. */
 uint32_t *gda_alarm(const struct gda *gda);
+
+/* Returns the first NIC from `first` on whose queue of the host to PE pe works; gda->count: none
+ * does. */
+uint32_t gda_working_adapter(const struct gda *gda, int pe, uint32_t first);
 
 /* first_use.c: waits until the queues to PE pe, or to every PE, are connected. */
 weft_status gda_await_link(const struct gda *gda, int pe);
@@ -448,6 +453,9 @@ bool gda_resolve_local(const struct gda *gda, uint32_t adapter, const void *loca
  * complete. */
 weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
                             uint32_t adapter, uint64_t *end);
+
+/* Returns the place at PE pe that a flush through that NIC reads 8 bytes from. */
+struct weft_dev_gda_place gda_flush_from(const struct gda *gda, int pe, uint32_t adapter);
 
 /* Returns the WQE flags that order a request after all earlier ones of its queue. */
 uint32_t gda_order_flags(const struct gda *gda);

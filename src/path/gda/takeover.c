@@ -110,8 +110,21 @@ struct gda_wqe gda_wqe_head(const struct gda_failed_queue *queue, const void *bl
     return wqe;
 }
 
-/* Finds the segment that a peer's address is in. */
-static bool find_remote(struct gda_failover *f, int pe, uint64_t address, struct remote *at)
+uint64_t gda_wqe_remote(const void *blocks)
+{
+    return word8_at(blocks, SEGMENT);
+}
+
+char *gda_wqe_data(void *blocks, uint32_t *bytes)
+{
+    char *request = blocks;
+    bool write = (word_at(request, 0) & 0xff) == WEFT_DEV_GDA_WRITE;
+    size_t last = ((word_at(request, 4) & 0x3f) - 1) * SEGMENT, at = write ? 2 * SEGMENT : last;
+    *bytes = word_at(request, at) & 0x7fffffff;
+    return request[at] & INLINE_FLAG ? NULL : request + at;
+}
+
+bool gda_find_remote(struct gda_failover *f, int pe, uint64_t address, struct remote *at)
 {
     const struct gda *gda = f->gda;
     const struct gda_gpu *gpu = gda->gpu;
@@ -230,7 +243,7 @@ weft_status gda_execute(struct gda_failover *f, const struct gda_failed_queue *q
     struct remote at;
     if (!wqe.message)
         return WEFT_OK;
-    if (!find_remote(f, queue->pe, word8_at(blocks, SEGMENT), &at))
+    if (!gda_find_remote(f, queue->pe, gda_wqe_remote(blocks), &at))
         return base_fail(WEFT_ERR_ADDRESS, "a request for memory that PE %d does not have",
                          queue->pe);
     if (wqe.opcode == WEFT_DEV_GDA_WRITE)
@@ -258,14 +271,21 @@ weft_status gda_execute_posted(struct gda_failover *f, struct gda_failed_queue *
     const struct path_ops *ops = f->peers[queue->pe].ops;
     _Alignas(16) char blocks[(BATCH_BLOCKS + GDA_WQE_BLOCKS_MOST) * WEFT_DEV_GDA_BLOCK];
     uint64_t end, at = queue->done;
-    weft_status status = gda_posted_end(f->gda, queue, &end);
+    bool left;
+    weft_status status = gda_reissue(f, queue, any, &left);
+    if (status || !left)
+        return status;
+    status = gda_posted_end(f->gda, queue, &end);
     *any = !status && end != at;
     if (!*any)
         return status;
+    /* Where another NIC works, only the atomic that it leaves. */
+    bool one = queue->pe != f->gda->world->pe && queue->batch.adapter < f->gda->count;
+    const uint64_t most = one ? 1 : BATCH_BLOCKS;
     uint32_t count = (uint32_t)(end - at);
     count = count < sizeof blocks / WEFT_DEV_GDA_BLOCK ? count : sizeof blocks / WEFT_DEV_GDA_BLOCK;
     status = gda_copy_blocks(f->gda, queue, at, count, blocks);
-    while (!status && at < end && at - queue->done < BATCH_BLOCKS) {
+    while (!status && at < end && at - queue->done < most) {
         const char *request = blocks + (at - queue->done) * WEFT_DEV_GDA_BLOCK;
         status = gda_execute(f, queue, request);
         if (!status)

@@ -55,13 +55,17 @@ static struct remote flush_place(const struct gda *gda, struct peer *peer)
                            .offset = relaxed ? gpu->regions[0].offset : 0};
 }
 
-weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
-                            uint32_t adapter, uint64_t *end)
+struct weft_dev_gda_place gda_flush_from(const struct gda *gda, int pe, uint32_t adapter)
 {
     struct peer peer = {.world = gda->world, .pe = pe};
     size_t bytes = sizeof(uint64_t);
-    struct weft_dev_gda_place from =
-        gda_resolve_remote(gda, adapter, flush_place(gda, &peer), &bytes);
+    return gda_resolve_remote(gda, adapter, flush_place(gda, &peer), &bytes);
+}
+
+weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q, int pe,
+                            uint32_t adapter, uint64_t *end)
+{
+    struct weft_dev_gda_place from = gda_flush_from(gda, pe, adapter);
     uint64_t turns = weft_dev_gda_reserve(q, 1);
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     uint64_t base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32));
@@ -74,8 +78,8 @@ weft_status gda_flush_queue(const struct gda *gda, struct weft_dev_gda_queue *q,
         if (status)
             return status;
     }
-    weft_dev_gda_move(&q->ring, base, WEFT_DEV_GDA_READ, from, weft_dev_gda_sink(q), sizeof bytes,
-                      WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_move(&q->ring, base, WEFT_DEV_GDA_READ, from, weft_dev_gda_sink(q),
+                      sizeof(uint64_t), WEFT_DEV_GDA_SIGNALED);
     weft_dev_gda_flush_given(q, *end);
     weft_dev_gda_publish(q, &q->ring, base, *end, weft_dev_gda_ahead(turns));
     return WEFT_OK;
