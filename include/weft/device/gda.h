@@ -3,14 +3,14 @@
  * GPU threads themselves write the requests to a send queue of the NIC, ring its doorbell and poll
  * for completion (gda_queue.h); no host thread takes part.
  *
- * Several queues lead to each PE. A block uses one of them for its puts and gets. Atomics and
- * signals on one address use one queue, whichever thread issues them. A queue delivers in its
- * order, except bulk data where memory keys with relaxed ordering exist. For these a completion
- * says only that the peer's NIC has the data; a flush (a read after them in the same queue) says
- * that they are in memory. Values, signals, flags and packets use keys with strict ordering, and
- * never overtake. Between queues only completion orders, so a fence waits for it. Lanes of a warp
- * that write values or fetch together reserve, publish and wait together. Adjacent values go into
- * one inline write, and each lane stores its own value into it.
+ * Several queues lead to each PE. A block uses one of them for its puts and gets; large ones use
+ * one queue of each NIC. Atomics and signals on one address use one queue, whichever thread issues
+ * them. A queue delivers in its order, except bulk data where memory keys with relaxed ordering
+ * exist. For these a completion says only that the peer's NIC has the data; a flush (a read after
+ * them in the same queue) says that they are in memory. Values, signals, flags and packets use keys
+ * with strict ordering, and never overtake. Between queues only completion orders, so a fence waits
+ * for it. Lanes of a warp that write values or fetch together reserve, publish and wait together.
+ * Adjacent values go into one inline write, and each lane stores its own value into it.
  *
  * A put whose source is not registered is copied into the requests (inline). A get into memory that
  * is not registered goes through the queue's result slots. An error completion leaves a record with
@@ -367,36 +367,6 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-/* *end: block count that the queue must complete before the source may be reused; 0: it may be
- * reused now. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_put(struct weft_dev_gda_queue *q,
-                                          const struct weft_dev_request *r, uint64_t *end)
-{
-    const char *src = (const char *)r->local, *dst = (const char *)r->symmetric;
-    struct weft_dev_gda_place here;
-    uint64_t left = r->bytes;
-    *end = 0;
-    WEFT_NO_UNROLL
-    while (left) {
-        uint64_t piece = left;
-        struct weft_dev_gda_place spot = weft_dev_gda_spot(dst, r->pe, &piece);
-        piece = piece < 1u << 30 ? piece : 1u << 30;
-        if ((!r->nbi && left <= WEFT_DEV_GDA_COPIED) || !weft_dev_gda_here(q, src, &piece, &here)) {
-            piece = weft_dev_gda_inline_piece(dst, r->pe, left);
-            if (!weft_dev_gda_put_inline(q, r, dst, src, (uint32_t)piece))
-                return 0;
-        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_WRITE,
-                                          weft_dev_gda_keyed_data(q, spot), here, (uint32_t)piece,
-                                          weft_dev_state.gda->data_keys, end)) {
-            return 0;
-        }
-        dst += piece;
-        src += piece;
-        left -= piece;
-    }
-    return 1;
-}
-
 /* A get into memory that is not registered goes through the result slots, at most this many at a
  * time: `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
 enum { WEFT_DEV_GDA_READS = 16 };
@@ -482,35 +452,121 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     return 1;
 }
 
-WEFT_DEVICE_NOINLINE void weft_dev_gda_get(const struct weft_dev_request *r)
+/* Whether the completion of a put's write or of a get's read does not say that the data are in
+ * memory. A blocking get issues its DUMP at once. */
+WEFT_DEVICE uint32_t weft_dev_gda_leaves_open(const struct weft_dev_request *r)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
-    const char *src = (const char *)r->symmetric;
-    char *dst = (char *)r->local;
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    return r->operation != WEFT_DEV_OP_GET ? gda->data_keys : r->nbi ? gda->dumps : 0;
+}
+
+/* A put or get through one queue; also the data of a put with signal. *end: block count that the
+ * queue must complete before the source of a put may be reused, or the data of a get are there; 0:
+ * none. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_transfer(struct weft_dev_gda_queue *q,
+                                               const struct weft_dev_request *r, uint64_t *end)
+{
+    char *local = (char *)r->local;
+    const char *remote = (const char *)r->symmetric;
+    int get = r->operation == WEFT_DEV_OP_GET;
     struct weft_dev_gda_place here;
-    uint64_t left = r->bytes, end = 0;
+    uint64_t left = r->bytes;
+    *end = 0;
     WEFT_NO_UNROLL
     while (left) {
         uint64_t piece = left;
-        struct weft_dev_gda_place there = weft_dev_gda_there(q, src, r->pe, &piece);
+        struct weft_dev_gda_place there = weft_dev_gda_spot(remote, r->pe, &piece);
+        int copied = !get && !r->nbi && left <= WEFT_DEV_GDA_COPIED;
         piece = piece < 1u << 30 ? piece : 1u << 30;
-        if (!weft_dev_gda_here(q, dst, &piece, &here)) {
-            piece = weft_dev_gda_get_through(q, r, src, dst, left);
+        if (!copied && weft_dev_gda_here(q, local, &piece, &here)) {
+            there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there);
+            if (!weft_dev_gda_move_one(q, r, get ? WEFT_DEV_GDA_READ : WEFT_DEV_GDA_WRITE, there,
+                                       here, (uint32_t)piece, weft_dev_gda_leaves_open(r), end))
+                return 0;
+        } else if (get) {
+            piece = weft_dev_gda_get_through(q, r, remote, local, left);
             if (!piece)
-                return;
-        } else if (!weft_dev_gda_move_one(q, r, WEFT_DEV_GDA_READ, there, here, (uint32_t)piece,
-                                          r->nbi ? weft_dev_state.gda->dumps : 0, &end)) {
-            return;
+                return 0;
+        } else {
+            piece = weft_dev_gda_inline_piece(remote, r->pe, left);
+            if (!weft_dev_gda_put_inline(q, r, remote, local, (uint32_t)piece))
+                return 0;
         }
-        dst += piece;
-        src += piece;
+        local += piece;
+        remote += piece;
         left -= piece;
     }
-    if (r->nbi || !end)
-        return;
-    if (weft_dev_state.gda->dumps && !weft_dev_gda_flush(q, r, &end))
-        return;
-    weft_dev_gda_await(q, r, end);
+    return 1;
+}
+
+/* Issues the DUMP that a blocking get needs behind its reads, where this GPU does. *end: from
+ * weft_dev_gda_transfer(), not 0; then that of the DUMP. */
+WEFT_DEVICE int weft_dev_gda_flush_get(struct weft_dev_gda_queue *q,
+                                       const struct weft_dev_request *r, uint64_t *end)
+{
+    return r->operation != WEFT_DEV_OP_GET || !weft_dev_state.gda->dumps ||
+           weft_dev_gda_flush(q, r, end);
+}
+
+/* ------------------------------------------------------- puts and gets through several NICs
+ *
+ * A large put or get is split into one part for each NIC. All parts are issued before any is waited
+ * for. The data of a put with signal are not split: only within one queue do they stay before the
+ * signal without a wait. */
+
+enum {
+    WEFT_DEV_GDA_SPLIT_BITS = 16,  /* log2 of the least bytes of a part */
+    WEFT_DEV_GDA_PART_UNIT = 4096, /* bytes: the size of each part but the last is a multiple */
+};
+
+WEFT_DEVICE int weft_dev_gda_is_split(const struct weft_dev_request *r)
+{
+    uint64_t most = r->bytes >> WEFT_DEV_GDA_SPLIT_BITS;
+    return most > 1 && weft_dev_state.gda->adapters > 1 && most >= weft_dev_state.gda->adapters;
+}
+
+/* A transfer in parts, in memory: in registers its fields would be held across the calls that use
+ * the most registers. */
+struct weft_dev_gda_parts {
+    struct weft_dev_request part; /* the next part */
+    uint64_t left;                /* bytes of parts that are not issued yet */
+    uint64_t each;                /* bytes of each part but the last */
+    uint64_t ends[WEFT_DEV_GDA_ADAPTERS_MOST];
+    uint32_t count, i;
+    int32_t done; /* 0: an operation has failed */
+};
+
+WEFT_DEVICE void weft_dev_gda_issue_parts(struct weft_dev_gda_parts *p)
+{
+    WEFT_NO_UNROLL
+    for (p->i = 0; p->i < p->count && p->done; p->i++) {
+        p->part.bytes = p->i + 1 < p->count ? p->each : p->left;
+        p->done = weft_dev_gda_transfer(weft_dev_gda_part_queue(p->part.pe, p->i), &p->part,
+                                        &p->ends[p->i]);
+        p->part.symmetric = (const char *)p->part.symmetric + p->part.bytes;
+        p->part.local = (char *)p->part.local + p->part.bytes;
+        p->left -= p->part.bytes;
+    }
+}
+
+WEFT_DEVICE void weft_dev_gda_split(const struct weft_dev_request *r)
+{
+    struct weft_dev_gda_parts p;
+    p.part = *r;
+    p.left = r->bytes;
+    p.count = weft_dev_state.gda->adapters;
+    p.each = (r->bytes / p.count + WEFT_DEV_GDA_PART_UNIT - 1) / WEFT_DEV_GDA_PART_UNIT *
+             WEFT_DEV_GDA_PART_UNIT;
+    p.done = 1;
+    weft_dev_gda_issue_parts(&p);
+    WEFT_NO_UNROLL
+    for (p.i = 0; p.i < p.count && p.done && !r->nbi; p.i++)
+        if (p.ends[p.i])
+            p.done = weft_dev_gda_flush_get(weft_dev_gda_part_queue(r->pe, p.i), r, &p.ends[p.i]);
+    WEFT_NO_UNROLL
+    for (p.i = 0; p.i < p.count && p.done && !r->nbi; p.i++)
+        if (p.ends[p.i])
+            p.done = weft_dev_gda_await(weft_dev_gda_part_queue(r->pe, p.i), r, p.ends[p.i]);
 }
 
 /* ------------------------------------------------------------------------------------ strided */
@@ -593,7 +649,7 @@ WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, cons
 
 /* Issues data that fit one request, and the signal, in one span with one doorbell. Only the signal
  * requests a completion. Returns 0 when the data need more than one request or memory is not
- * registered; *end is as in weft_dev_gda_put(). */
+ * registered; *end is as in weft_dev_gda_transfer(). */
 WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
                                                 const struct weft_dev_request *r,
                                                 struct weft_dev_gda_place signal, int add,
@@ -647,7 +703,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
                                        : weft_dev_gda_own_queue(r->pe);
     uint64_t end;
     if (!weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
-        if (!weft_dev_gda_put(q, r, &end))
+        if (!weft_dev_gda_transfer(q, r, &end))
             return;
         weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda->ordered);
     }
@@ -777,14 +833,16 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
-/* A request that a lane makes without the other lanes of its warp. */
+/* A request that a lane makes without the other lanes of its warp; of puts and gets, those that
+ * are split. */
 WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
 {
     if (weft_dev_gda_is_direct(r->pe) && weft_dev_gda_near(r))
         return;
     switch (r->operation) {
+    case WEFT_DEV_OP_PUT:
     case WEFT_DEV_OP_GET:
-        weft_dev_gda_get(r);
+        weft_dev_gda_split(r);
         return;
     case WEFT_DEV_OP_IPUT:
     case WEFT_DEV_OP_IGET:
@@ -812,13 +870,21 @@ WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
     }
 }
 
+/* A put or get that is not split. Returns the block count to wait for; 0: none. */
+WEFT_DEVICE uint64_t weft_dev_gda_move_all(const struct weft_dev_request *r)
+{
+    uint64_t end;
+    int issued = weft_dev_gda_transfer(weft_dev_gda_own_queue(r->pe), r, &end) &&
+                 (r->nbi || !end || weft_dev_gda_flush_get(weft_dev_gda_own_queue(r->pe), r, &end));
+    return issued && !r->nbi ? end : 0;
+}
+
 /* Called by one thread for its scope. The fence before the doorbell makes its earlier stores to
  * memory of this PE visible to the NIC. Lanes that are not independent issue one after the other,
  * unless they do so together: see WEFT_DEV_IN_TURN. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
-    uint64_t end;
-    int issued = 0;
+    uint64_t end = 0;
     if (r->operation == WEFT_DEV_OP_P) { /* before a jump through a table */
         weft_dev_gda_p(r);
         return 0;
@@ -831,16 +897,20 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
     case WEFT_DEV_OP_G:
         return weft_dev_gda_fetch(r);
     case WEFT_DEV_OP_PUT:
+    case WEFT_DEV_OP_GET:
+        if (weft_dev_gda_is_split(r))
+            break;
         WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
-        issued = weft_dev_gda_put(weft_dev_gda_own_queue(r->pe), r, &end);
-        if (issued && !r->nbi && end)
+        end = weft_dev_gda_move_all(r);
+        if (end)
             weft_dev_gda_await(weft_dev_gda_own_queue(r->pe), r, end);
         return 0;
     default:
-        WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
-        weft_dev_gda_request_alone(r);
-        return 0;
+        break;
     }
+    WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
+    weft_dev_gda_request_alone(r);
+    return 0;
 }
 
 #elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA

@@ -31,6 +31,7 @@
 enum {
     WEFT_DEV_GDA_RESULT = 64, /* bytes of a result slot */
     WEFT_DEV_GDA_LINE = 64,
+    WEFT_DEV_GDA_ADAPTERS_MOST = 8, /* NICs of a PE */
 };
 
 /* In memory of the GPU or CPU that issues requests; words that are written are on separate cache

@@ -57,13 +57,19 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_
 }
 #endif
 
-/* The queue to PE pe number `which` modulo `each`, the number of queues to a PE: equal numbers give
- * the same queue, and consecutive numbers use all queues. Two multiplications compute which % each,
- * exactly while `which` is less than 2^26. */
+/* `which` modulo `each`, the number of queues to a PE. Two multiplications compute it, exactly
+ * while `which` is less than 2^26. */
+WEFT_DEVICE uint32_t weft_dev_gda_queue_index(const struct weft_dev_gda *gda, uint32_t which)
+{
+    return (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
+}
+
+/* The queue to PE pe for `which`: equal numbers give the same queue, and consecutive numbers use
+ * all queues. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
 {
     const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint32_t queue = (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
+    uint32_t queue = weft_dev_gda_queue_index(gda, which);
     return weft_dev_gda_queues_to(gda, pe) + queue;
 }
 
@@ -78,6 +84,17 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_used_queue(const struct weft
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
 {
     return weft_dev_gda_queue_of(pe, weft_dev_block_rank());
+}
+
+/* The queue to PE pe for part `i` of a block's transfer: the block's own queue for part 0, and
+ * queues of the other NICs for the parts up to the number of NICs. Queue k uses NIC k % adapters,
+ * and there is at least one queue for each NIC. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_part_queue(int pe, uint32_t i)
+{
+    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    uint32_t own = weft_dev_gda_queue_index(gda, weft_dev_block_rank());
+    uint32_t nic = (own + i) % gda->adapters, queue = own - own % gda->adapters + nic;
+    return weft_dev_gda_queues_to(gda, pe) + (queue < gda->each ? queue : nic);
 }
 
 /* The queue for updates of one word, whichever block issues them; `address` is the word's address

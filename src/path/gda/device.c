@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+_Static_assert((int)GDA_ADAPTERS_MOST == (int)WEFT_DEV_GDA_ADAPTERS_MOST,
+               "device code splits over all NICs");
+
 struct gda_simt {
     struct weft_dev_gda table;
     uint64_t bases[]; /* [npes][WEFT_DEV_PARTS] */
