@@ -22,14 +22,11 @@ struct tool_scale_job {
 
 enum tool_scale_collective {
     TOOL_SCALE_SYNC,  /* weft_sync(), the last step of weft_barrier() */
-    TOOL_SCALE_ALLOC, /* an exchange of packets, then a sync */
+    TOOL_SCALE_ALLOC, /* weft_alloc(): two comparisons of records */
     TOOL_SCALE_BROADCAST,
     TOOL_SCALE_ALLREDUCE,
     TOOL_SCALE_COLLECTIVES
 };
-
-/* An exchange has a packet for each pair of PEs, too many to simulate beyond this. */
-enum { TOOL_SCALE_ALLOC_MOST = 1024 };
 
 struct tool_scale_result {
     uint64_t in_node, between; /* messages: flags, and data with or without a flag */

@@ -27,8 +27,6 @@ bool scale_run_collectives(const struct scale_job *job, struct scale_outcome *ou
                                              .byte_ns = costs->byte_ns};
     outcome->memory = tool_scale_memory(job->pes, outcome->hosts);
     for (int i = 0; i < TOOL_SCALE_COLLECTIVES && is_by_node(job, outcome); i++) {
-        if (i == TOOL_SCALE_ALLOC && job->pes > TOOL_SCALE_ALLOC_MOST)
-            continue;
         weft_status status = tool_scale_collective(&simulated, (enum tool_scale_collective)i,
                                                    &outcome->collectives[i]);
         if (status) {

@@ -145,6 +145,24 @@ weft_status coll_exchange(struct weft_team *team, enum box_operation operation, 
     return exchange(team, operation, mine, 0, all, bytes);
 }
 
+weft_status coll_compare_records(struct weft_team *team, enum box_operation operation,
+                                 const void *mine, size_t bytes, bool *same)
+{
+    weft_status status = WEFT_OK;
+    bool differs = true;
+    if (!team->direct)
+        status = coll_nodes_compare(team, operation, mine, bytes, &differs);
+    *same = !differs;
+    if (status || !differs)
+        return status;
+    status = coll_exchange(team, operation, mine, team->scratch, bytes);
+    for (int i = 0; i < team->n && !status; i++)
+        if (memcmp((const char *)team->scratch + (size_t)i * bytes, mine, bytes) != 0)
+            return WEFT_OK;
+    *same = !status;
+    return status;
+}
+
 weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
                                const void *mine, void *all, size_t bytes)
 {
@@ -239,8 +257,9 @@ static weft_status compare_calls(const char *function, struct weft_team *team,
 {
     uint64_t mine[4] = {operation, bytes, (uint64_t)(int64_t)root, detail};
     const uint64_t *all = team->scratch;
-    weft_status status = coll_exchange(team, operation, mine, team->scratch, sizeof mine);
-    for (int i = 0; i < team->n && !status; i++)
+    bool same;
+    weft_status status = coll_compare_records(team, operation, mine, sizeof mine, &same);
+    for (int i = 0; i < team->n && !status && !same; i++)
         if (memcmp(&all[i * 4], mine, sizeof mine) != 0)
             status = differ(function, team, i, mine, &all[i * 4]);
     return status;

@@ -202,6 +202,14 @@ weft_status coll_sync(struct weft_team *team, enum box_operation operation);
 weft_status coll_exchange(struct weft_team *team, enum box_operation operation, const void *mine,
                           void *all, size_t bytes);
 
+/* Members compare records of up to COLL_COMPARED_BYTES bytes. *same: all are equal. Otherwise
+ * team->scratch has the records of all members, as after coll_exchange(). Where members do not load
+ * and store each other's memory, they send as many packets as coll_sync() notifies, and exchange
+ * only records that differ. Returns when all members have arrived. */
+enum { COLL_COMPARED_BYTES = PACKET_BYTES - sizeof(uint64_t) };
+weft_status coll_compare_records(struct weft_team *team, enum box_operation operation,
+                                 const void *mine, size_t bytes, bool *same);
+
 /* As coll_exchange(), with a different payload for each member: mine + i * bytes goes to member
  * i. */
 weft_status coll_exchange_each(struct weft_team *team, enum box_operation operation,
@@ -221,6 +229,9 @@ weft_status coll_packet_await(struct weft_team *team, int member, uint64_t seque
 weft_status coll_nodes_sync(struct weft_team *team, enum box_operation operation, uint64_t phase);
 weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation operation,
                                 const void *mine, char *all, size_t bytes);
+/* Also where each member has a node of its own. *differs: some records are not equal. */
+weft_status coll_nodes_compare(struct weft_team *team, enum box_operation operation,
+                               const void *mine, size_t bytes, bool *differs);
 weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
                                  size_t bytes, int root, uint64_t phase);
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,

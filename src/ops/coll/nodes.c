@@ -114,6 +114,84 @@ weft_status coll_nodes_exchange(struct weft_team *team, enum box_operation opera
     return status;
 }
 
+/* ------------------------------------------------------------------------------------- compare */
+
+/* What members report to each other when they compare records. */
+struct compared {
+    unsigned char record[COLL_COMPARED_BYTES];
+    uint64_t differs; /* 1: the sender knows of records that are not equal */
+};
+
+_Static_assert(sizeof(struct compared) == PACKET_BYTES, "it is one packet");
+
+static weft_status await_compared(struct weft_team *team, enum box_operation operation, int from,
+                                  struct compared *own)
+{
+    struct compared theirs;
+    weft_status status =
+        coll_packet_await(team, from, team->packets, operation, &theirs, sizeof theirs);
+    own->differs |=
+        !status && (theirs.differs || memcmp(theirs.record, own->record, sizeof own->record) != 0);
+    return status;
+}
+
+/* The pattern of sync_leaders(), with a record in place of each flag. */
+static weft_status compare_leaders(struct weft_team *team, enum box_operation operation,
+                                   struct compared *own)
+{
+    const struct team_nodes *nodes = team->nodes;
+    const long n = nodes ? nodes->n : team->n, me = nodes ? nodes->mine : team->me;
+    weft_status status = WEFT_OK;
+    for (long step = 1; step < n && !status; step *= team->radix) {
+        const struct compared sent = *own;
+        for (long j = 1; j < team->radix && j * step < n && !status; j++) {
+            int to = (int)((me + j * step) % n);
+            status = coll_packet_send(team, nodes ? member_at(nodes, to, 0) : to, team->packets,
+                                      &sent, sizeof sent);
+        }
+        for (long j = 1; j < team->radix && j * step < n && !status; j++) {
+            int from = (int)((me - j * step + n) % n);
+            status = await_compared(team, operation, nodes ? member_at(nodes, from, 0) : from, own);
+        }
+    }
+    return status;
+}
+
+static weft_status compare_at_leader(struct weft_team *team, enum box_operation operation,
+                                     struct compared *own)
+{
+    const struct team_nodes *nodes = team->nodes;
+    const int neighbours = nodes ? local_count(nodes, nodes->mine) - 1 : 0;
+    weft_status status = WEFT_OK;
+    for (int k = 1; k <= neighbours && !status; k++)
+        status = await_compared(team, operation, neighbour(nodes, k), own);
+    if (!status)
+        status = compare_leaders(team, operation, own);
+    for (int k = 1; k <= neighbours && !status; k++)
+        status = coll_packet_send(team, neighbour(nodes, k), team->packets, own, sizeof *own);
+    return status;
+}
+
+weft_status coll_nodes_compare(struct weft_team *team, enum box_operation operation,
+                               const void *mine, size_t bytes, bool *differs)
+{
+    const struct team_nodes *nodes = team->nodes;
+    int leader = nodes ? member_at(nodes, nodes->mine, 0) : team->me;
+    struct compared own = {.differs = 0};
+    weft_status status;
+    memcpy(own.record, mine, bytes);
+    team->packets++;
+    if (team->me == leader) {
+        status = compare_at_leader(team, operation, &own);
+    } else {
+        status = coll_packet_send(team, leader, team->packets, &own, sizeof own);
+        if (!status)
+            status = await_compared(team, operation, leader, &own);
+    }
+    *differs = own.differs;
+    return status;
+}
+
 /* ---------------------------------------------------------------------------------- broadcast */
 
 /* Forwards from the head's destination to the other members of its node. pull: the members copy in

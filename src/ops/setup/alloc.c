@@ -20,9 +20,10 @@ static weft_status compare_requests(const char *function, struct weft_job *job,
                                     struct alloc_request mine)
 {
     const struct alloc_request *all = job->world->scratch;
-    weft_status status = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
-                                       job->world->scratch, sizeof mine);
-    for (int pe = 0; pe < job->npes && !status; pe++) {
+    bool same;
+    weft_status status = coll_compare_records(job->world, (enum box_operation)mine.operation, &mine,
+                                              sizeof mine, &same);
+    for (int pe = 0; pe < job->npes && !status && !same; pe++) {
         if (memcmp(&all[pe], &mine, sizeof mine) == 0)
             continue;
         status = base_fail(
@@ -46,7 +47,7 @@ struct step_result {
     uint64_t offset;
 };
 
-_Static_assert(sizeof(struct alloc_request) <= PACKET_BYTES, "a request is one packet");
+_Static_assert(sizeof(struct alloc_request) <= COLL_COMPARED_BYTES, "a request is one packet");
 
 /* Ends a collective step; includes a sync. WEFT_OK: the step succeeded at every PE with the same
  * offset. Otherwise every PE returns an error (its own, if it has one) and undoes its step.
@@ -59,11 +60,11 @@ static weft_status complete_step(const char *function, struct weft_job *job,
     char sentence[512] = "";
     if (status)
         snprintf(sentence, sizeof sentence, "%s", weft_last_error());
-    weft_status exchanged =
-        coll_exchange(job->world, operation, &mine, job->world->scratch, sizeof mine);
+    bool same;
+    weft_status exchanged = coll_compare_records(job->world, operation, &mine, sizeof mine, &same);
     if (status)
         return base_fail(status, "%s", sentence);
-    for (int pe = 0; pe < job->npes && !exchanged; pe++) {
+    for (int pe = 0; pe < job->npes && !exchanged && !same; pe++) {
         if (all[pe].status)
             return base_fail((weft_status)all[pe].status,
                              "%s: PE %d failed: %s; its own message says why", function, pe,

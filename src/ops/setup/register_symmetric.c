@@ -16,7 +16,7 @@ struct registration_record {
     uint64_t operation, bytes, allocation, lead;
 };
 
-_Static_assert(sizeof(struct registration_record) <= PACKET_BYTES,
+_Static_assert(sizeof(struct registration_record) <= COLL_COMPARED_BYTES,
                "a registration record fits one packet");
 
 static weft_status compare_with_pes(const char *function, const struct weft_job *job,
@@ -52,11 +52,12 @@ static weft_status compare_registrations(const char *function, struct weft_job *
     if (status)
         snprintf(sentence, sizeof sentence, "%s: %s", function, weft_last_error());
     mine.status = status;
-    weft_status exchanged = coll_exchange(job->world, (enum box_operation)mine.operation, &mine,
-                                          job->world->scratch, sizeof mine);
+    bool same;
+    weft_status exchanged = coll_compare_records(job->world, (enum box_operation)mine.operation,
+                                                 &mine, sizeof mine, &same);
     if (status)
         return base_fail(status, "%s", sentence);
-    return exchanged ? exchanged : compare_with_pes(function, job, &mine);
+    return exchanged || same ? exchanged : compare_with_pes(function, job, &mine);
 }
 
 static weft_status check_symmetric_job(const char *function, struct weft_job *job,
