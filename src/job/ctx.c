@@ -55,10 +55,10 @@ static weft_status fill_peer(struct weft_ctx *ctx, struct peer *peer, weft_kind 
     return WEFT_OK;
 }
 
-/* Fills a table of peers, and makes it first if it is NULL. all: the path of their operations;
- * PATH_NONE: each its own. */
+/* Fills a table of peers, and makes it first if it is NULL. path_of: the path to each PE. */
 static weft_status fill_table(struct weft_ctx *ctx, struct peer **table, weft_kind kind,
-                              enum path_id all)
+                              enum path_id (*path_of)(const struct weft_job *job, weft_kind kind,
+                                                      int pe))
 {
     size_t bytes = (size_t)ctx->team->n * sizeof(struct peer);
     struct peer *peers = *table ? *table : aligned_alloc(64, bytes);
@@ -70,13 +70,28 @@ static weft_status fill_table(struct weft_ctx *ctx, struct peer **table, weft_ki
         memset(peers, 0, bytes);
     for (int i = 0; i < ctx->team->n && !status; i++) {
         int pe = ctx->team->pes[i];
-        enum path_id own = ctx->job->paths.choices[kind][pe].path;
-        status = fill_peer(ctx, &peers[i], kind, pe, all == PATH_NONE ? own : all);
+        status = fill_peer(ctx, &peers[i], kind, pe, path_of(ctx->job, kind, pe));
     }
     /* Release: a thread in another call that finds the table sees what is in it. */
     if (!*table)
         __atomic_store_n(table, peers, __ATOMIC_RELEASE);
     return status;
+}
+
+static enum path_id chosen_path(const struct weft_job *job, weft_kind kind, int pe)
+{
+    return job->paths.choices[kind][pe].path;
+}
+
+/* Whether the atomics to some PE take another path than its data. */
+static bool atomics_differ(const struct weft_ctx *ctx, weft_kind kind)
+{
+    bool differ = false;
+    for (int i = 0; i < ctx->team->n; i++) {
+        int pe = ctx->team->pes[i];
+        differ |= job_atomics_path(ctx->job, kind, pe) != chosen_path(ctx->job, kind, pe);
+    }
+    return differ;
 }
 
 weft_status ctx_fill(struct weft_ctx *ctx)
@@ -85,11 +100,10 @@ weft_status ctx_fill(struct weft_ctx *ctx)
     for (int kind = 0; kind < MEMORY_KINDS && !status; kind++) {
         if (!ctx->job->paths.choices[kind])
             continue;
-        enum path_id atomics = ctx->job->paths.atomics[kind];
-        status = fill_table(ctx, &ctx->peers[kind], (weft_kind)kind, PATH_NONE);
+        status = fill_table(ctx, &ctx->peers[kind], (weft_kind)kind, chosen_path);
         /* A table that is no longer needed stays, since another thread may be using it. */
-        if (!status && (atomics != PATH_NONE || ctx->atomic_peers[kind]))
-            status = fill_table(ctx, &ctx->atomic_peers[kind], (weft_kind)kind, atomics);
+        if (!status && (ctx->atomic_peers[kind] || atomics_differ(ctx, (weft_kind)kind)))
+            status = fill_table(ctx, &ctx->atomic_peers[kind], (weft_kind)kind, job_atomics_path);
     }
     if (!status)
         job_gpu_attach(ctx);

@@ -264,6 +264,8 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;
+        if (job_lacks_atomics(job, view->cuda ? WEFT_GPU : WEFT_HOST, pe))
+            dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;
     }
     if (view->cuda && dev->carried >> WEFT_DEV_CARRIER_GDA & 1) /* for units compiled without gda */
         dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;

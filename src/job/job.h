@@ -245,6 +245,11 @@ weft_status ctx_fill(struct weft_ctx *ctx);
 /* Frees what only a running job needs; the emptied handle stays. */
 void ctx_empty(struct weft_ctx *ctx);
 
+/* Whether the path to that PE has no atomics, which then take its spare path. */
+bool job_lacks_atomics(const struct weft_job *job, weft_kind kind, int pe);
+/* The path of atomics on memory of that kind at that PE. */
+enum path_id job_atomics_path(const struct weft_job *job, weft_kind kind, int pe);
+
 /* The peer by which this context's atomics, and signals that are added to, reach the same PE. */
 static inline struct peer *ctx_atomic_peer(const struct weft_ctx *ctx, struct peer *peer)
 {

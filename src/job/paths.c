@@ -64,6 +64,17 @@ static void free_found(struct weft_job *job, enum path_id path)
     job->choosing.lacks[path] = NULL;
 }
 
+/* Whether the job can use the path that executes the atomics of one that has none. */
+static bool has_spare(const struct weft_job *job, enum path_id path, uint32_t failed)
+{
+    const enum path_id spare = path_ops_of(path)->spare;
+    char(*lacks)[PATH_LACKS_BYTES] = spare ? job->choosing.lacks[spare] : NULL;
+    for (int pe = 0; lacks && pe < job->npes; pe++)
+        if (lacks[pe][0])
+            return false;
+    return lacks && !(failed >> spare & 1);
+}
+
 /* Adds what a path's probe has found at both ends to the facts. */
 static void add_found(const struct weft_job *job, enum path_id path, int pe,
                       struct path_facts *facts)
@@ -77,6 +88,9 @@ static void add_found(const struct weft_job *job, enum path_id path, int pe,
     }
     if (lacks[job->pe][0] || lacks[pe][0])
         facts->lacks[path] = lacks[job->pe][0] ? lacks[job->pe] : lacks[pe];
+    else if (job->paths.found[path]->no_atomics && !has_spare(job, path, facts->failed))
+        facts->lacks[path] =
+            "it has no atomics, and the path that would execute them cannot be used";
     facts->has[path] = job->paths.found[path]->has;
 }
 
@@ -145,12 +159,8 @@ weft_status job_choose_paths(struct weft_job *job, weft_kind kind)
  * may use it: 0 if not. */
 static uint32_t spare_of(const struct weft_job *job, const struct path_choice *choice)
 {
-    const enum path_id spare = path_ops_of(choice->path)->spare;
-    char(*lacks)[PATH_LACKS_BYTES] = spare ? job->choosing.lacks[spare] : NULL;
-    for (int pe = 0; lacks && pe < job->npes; pe++)
-        if (lacks[pe][0])
-            return 0;
-    return lacks && !(choice->failed >> spare & 1) ? 1u << spare : 0;
+    return has_spare(job, choice->path, choice->failed) ? 1u << path_ops_of(choice->path)->spare
+                                                        : 0;
 }
 
 /* One bit for each path that this PE has chosen for some peer, or that may have to take over from
@@ -181,6 +191,20 @@ static int32_t find_exclusive_atomics(const struct weft_job *job, weft_kind kind
             return (int32_t)path;
     }
     return PATH_NONE;
+}
+
+bool job_lacks_atomics(const struct weft_job *job, weft_kind kind, int pe)
+{
+    enum path_id path = job->paths.choices[kind][pe].path;
+    return path != PATH_NONE && job->paths.found[path] && job->paths.found[path]->no_atomics;
+}
+
+enum path_id job_atomics_path(const struct weft_job *job, weft_kind kind, int pe)
+{
+    enum path_id path = job->paths.choices[kind][pe].path;
+    return job->paths.atomics[kind] != PATH_NONE ? job->paths.atomics[kind]
+           : job_lacks_atomics(job, kind, pe)    ? path_ops_of(path)->spare
+                                                 : path;
 }
 
 /* What a PE has chosen; of all PEs, the union. */
@@ -348,7 +372,8 @@ static void drop_everywhere(struct weft_job *job, weft_kind kind, enum path_id p
         log_warn(LOG_JOB, "no PE uses path %s for %s memory: %s", path_name(path),
                  kind == WEFT_GPU ? "GPU" : "host", evidence);
     for (int pe = 0; pe < job->npes; pe++) {
-        bool used = job->paths.choices[kind][pe].path == path;
+        bool used = job->paths.choices[kind][pe].path == path ||
+                    (job_lacks_atomics(job, kind, pe) && job_atomics_path(job, kind, pe) == path);
         seen[pe] = used ? evidence : "";
         if (!used)
             drop_path(job, kind, pe, path, evidence);

@@ -38,6 +38,9 @@ static void format_details(struct weft_job *job, weft_kind kind, int pe,
         snprintf(other, sizeof other,
                  "; atomics over path %s, because its atomics are atomic only with each other",
                  path_name(atomics));
+    else if (job_lacks_atomics(job, kind, pe))
+        snprintf(other, sizeof other, "; atomics over path %s, because the adapters have none",
+                 path_name(job_atomics_path(job, kind, pe)));
     snprintf(text, SHOWN_MORE_BYTES, "%s%s%s%s%s", choice->found[0] ? "; " : "", choice->found,
              stripes[0] ? "; large copies: " : "", stripes, other);
 }

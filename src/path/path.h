@@ -160,6 +160,8 @@ struct path_found {
      * of the job uses it for that kind, all atomics do, also of PEs whose data take another path,
      * and of a PE on its own memory. Such a path reaches every PE or none. The same at every PE. */
     bool exclusive_atomics[MEMORY_KINDS];
+    bool no_atomics; /* The path has no atomics: those of its pairs take its `spare`, so it can be
+                        used only with that. The same at every PE. */
     void *probe_result; /* result for join(), which takes ownership; otherwise `drop` frees it */
     void (*drop)(void *keeps);
 };

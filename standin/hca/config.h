@@ -16,7 +16,7 @@ enum config_mode { MODE_STRICT, MODE_ADVERSARIAL, MODE_LENIENT };
 enum config_link { LINK_IB, LINK_ROCE };
 enum config_gpu { GPU_ANY, GPU_DMABUF, GPU_PEERMEM, GPU_NONE };
 enum config_engine { ENGINE_CPU, ENGINE_GPU, ENGINE_OTHER };
-enum config_atomics { ATOMICS_HCA, ATOMICS_WEAK, ATOMICS_GLOBAL };
+enum config_atomics { ATOMICS_HCA, ATOMICS_WEAK, ATOMICS_GLOBAL, ATOMICS_NONE };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
 enum config_fail { FAIL_REQUEST, FAIL_PORT, FAIL_PATH, FAIL_ADAPTER };
 

@@ -195,6 +195,8 @@ static int query_caps(struct command *c)
         set(c->out, half_address, c->device->config->link == LINK_IB);
         set(c->out, log_bf, 9);
     } else if (type == ATOMIC) {
+        if (c->device->config->atomics == ATOMICS_NONE) /* all fields are 0 */
+            return 0;
         set(c->out, endianness, 1);
         set(c->out, mode_1, 1);
         set(c->out, operations, 0xf);
@@ -444,6 +446,8 @@ static int modify_qp(struct command *c, struct qp *qp)
     if (get(c, in_number) != qp->qpn)
         return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
     unsigned what = read_move(c, opcode, &m);
+    if (m.access & m.access_set & MR_REMOTE_ATOMIC && c->device->config->atomics == ATOMICS_NONE)
+        return refuse_command(c, STATUS_BAD_PARAM, "rae is set, but the adapter has no atomics");
     uint32_t code = what & MODIFY_PATH ? get(c, qpc_mtu) : 1;
     if (code < 1 || code > 5)
         return refuse_command(c, STATUS_BAD_PARAM, "mtu is not 1 (256 bytes) to 5 (4096)");

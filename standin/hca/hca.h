@@ -136,9 +136,10 @@ enum {
     VENDOR_KEY = 0x87,           /* lkey check failed */
     VENDOR_INJECTED = 0x88,      /* SOFT_HCA_FAIL_AT */
     VENDOR_LENGTH = 0x89,
-    VENDOR_NO_READS = 0x8a, /* read or atomic, but max_rd_atomic is 0 */
-    VENDOR_ADDRESS = 0x8b,  /* WQE names an address that the QP cannot reach */
-    VENDOR_NO_FORM = 0x8c,  /* atomic without a RoCE packet format */
+    VENDOR_NO_READS = 0x8a,   /* read or atomic, but max_rd_atomic is 0 */
+    VENDOR_ADDRESS = 0x8b,    /* WQE names an address that the QP cannot reach */
+    VENDOR_NO_FORM = 0x8c,    /* atomic without a RoCE packet format */
+    VENDOR_NO_ATOMICS = 0x8d, /* atomic, but SOFT_HCA_ATOMICS=none */
 };
 
 /* Result of an atomic, kept so that the response can be sent again. */

@@ -380,6 +380,11 @@ static bool run_atomic(struct respond_request *r)
                   r->qp->qpn, a.bytes, (unsigned long long)p->address);
         return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
+    if (r->device->config->atomics == ATOMICS_NONE) {
+        log_error(r->device, "QP 0x%x: atomic at 0x%llx, but the adapter has none", r->qp->qpn,
+                  (unsigned long long)p->address);
+        return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
+    }
     void *at = resolve_target(r, MR_REMOTE_ATOMIC, a.bytes);
     if (!at)
         return true;

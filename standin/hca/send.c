@@ -192,6 +192,13 @@ static bool load_next_wqe(struct qp *qp)
         send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_READS);
         return false;
     }
+    if (wqe_is_atomic(w->opcode) && qp->device->config->atomics == ATOMICS_NONE) {
+        log_error(qp->device,
+                  "QP 0x%x: atomic at 0x%x, but the adapter has none (SOFT_HCA_ATOMICS)", qp->qpn,
+                  qp->send.taken);
+        send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_ATOMICS);
+        return false;
+    }
     uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
     if (!address || address_is_ip(address)) {
         log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->send.taken,

@@ -118,7 +118,7 @@ static void wrong_ones_are_named(void **state)
           "soft HCA: SOFT_HCA_MODE=stric is none of: strict adversarial lenient\n");
     gives("SOFT_HCA_MODE=stricter",
           "soft HCA: SOFT_HCA_MODE=stricter is none of: strict adversarial lenient\n");
-    gives("SOFT_HCA_ATOMICS=1", "soft HCA: SOFT_HCA_ATOMICS=1 is none of: hca weak global\n");
+    gives("SOFT_HCA_ATOMICS=1", "soft HCA: SOFT_HCA_ATOMICS=1 is none of: hca weak global none\n");
     gives("SOFT_HCA_ICRC=1", "soft HCA: SOFT_HCA_ICRC=1 is none of: ignore check\n");
     gives("SOFT_HCA_MOD=strict",
           "soft HCA: unknown variable SOFT_HCA_MOD; known are SOFT_HCA_MODE SOFT_HCA_LINK ");

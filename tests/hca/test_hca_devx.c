@@ -424,6 +424,17 @@ static void moves(void)
         say_answer("move", i, result);
         say_qp(qp);
     }
+    /* Access rights for atomics, from an adapter that has none. */
+    qp->state = QP_RESET;
+    good_move(RST2INIT, qpn);
+    put((struct part){0x18 + 0x90, 13, 1, 1});
+    whole_config()->atomics = ATOMICS_NONE;
+    say_answer("move", 7, command(o, 272, 16));
+    say_qp(qp);
+    put((struct part){0x18 + 0x90, 13, 1, 0});
+    say_answer("move", 8, command(o, 272, 16));
+    say_qp(qp);
+    whole_config()->atomics = ATOMICS_HCA;
     /* Each transition from each state. */
     for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++)
         for (unsigned from = QP_RESET; from <= QP_ERROR; from++) {
@@ -517,9 +528,12 @@ static void general(void)
         {0x100, 0, 16, 600}, {0x100, 1, 16, 600}, {0x100, 6, 16, 600},      {0x100, 7, 16, 96},
         {0x100, 0, 16, 95},  {0x100, 2, 16, 600}, {0x100, 0xffff, 16, 600}, {0x762, 0, 16, 528},
         {0x762, 0, 16, 527}, {0x101, 0, 16, 600}, {0x100, 0, 15, 600},      {0x100, 0, 16, 15},
+        {0x100, 7, 16, 600}, /* without atomics */
     };
-    for (unsigned i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+    enum { CASES = sizeof cases / sizeof *cases };
+    for (unsigned i = 0; i < 2 * CASES; i++) {
         unsigned k = i / 2;
+        whole_config()->atomics = k + 1 < CASES ? ATOMICS_HCA : ATOMICS_NONE;
         memset(in, 0, sizeof in);
         memset(out, 0xee, sizeof out);
         put((struct part){0, 16, 16, cases[k].opcode});
@@ -536,6 +550,7 @@ static void general(void)
         say("\n");
     }
     whole_config()->link = LINK_IB;
+    whole_config()->atomics = ATOMICS_HCA;
     assert_int_equal(mlx5dv_devx_general_cmd(context, NULL, 16, out, 16), EINVAL);
     assert_int_equal(mlx5dv_devx_general_cmd(context, in, 16, NULL, 16), EINVAL);
 }

@@ -303,7 +303,7 @@ static void scattered_reads(void)
 /* Invalid requests, and the requests before and after them. */
 static void refusals(void)
 {
-    enum { CASES = 16 };
+    enum { CASES = 17 };
     for (unsigned i = 0; i < CASES; i++) {
         bench_end();
         bench_begin();
@@ -363,7 +363,11 @@ static void refusals(void)
             put_long(2);
             put_segment(MEMORY, 8, LKEY);
         }
-        if (i >= 4 && i != 7 && i != 8)
+        if (i == 16) {
+            config.atomics = ATOMICS_NONE;
+            post_fetch_add(qp, 1, QUIET);
+        }
+        if (i >= 4 && i != 7 && i != 8 && i != 16)
             request_end(qp);
         post_send(qp, WQE_SEND, 10, COMPLETES);
         char what[32];

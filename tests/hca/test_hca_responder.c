@@ -409,6 +409,13 @@ static void atomics(void)
     qp->access = MR_REMOTE_READ | MR_REMOTE_WRITE;
     arrives(qp, p, cases[0].operands);
     respond("where the queue permits none");
+    qp->state = QP_RTR;
+    qp->responder.nak_sent = false;
+    qp->access = MR_REMOTE_READ | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
+    next_psn = qp->responder.expected_psn;
+    config.atomics = ATOMICS_NONE;
+    arrives(qp, p, cases[0].operands);
+    respond("where the adapter has none");
 }
 
 static void more_atomics_than_are_remembered(void)

@@ -7,6 +7,9 @@
  *   mixed words      atomics and signals of all PEs on the same words, by every function
  *   mixed order      an atomic, a fence and a store, at the PE of the same node
  *   mixed strong     the adapters are atomic with CPUs: each pair keeps its own path
+ *   mixed none       the adapters have no atomics: those between nodes take path net, in order with
+ *                    the data, which take gda
+ *   mixed none_first_use  the same with queues that are connected at first use
  *   mixed fails      gda fails its path test at one pair: the whole job leaves it
  *   mixed first_use  the queues between nodes are connected and tested when they are first used
  *   mixed first_use_fails   the same where that test fails, and path net takes over
@@ -144,6 +147,77 @@ static void order(void)
     OK(weft_barrier(weft_team_world(job)));
 }
 
+/* Atomics at the next node by another path than the data: a fence orders data before an atomic and
+ * an atomic before data, and a put with signal its data before its signal. PE 0 tells the first PE
+ * of the other node. */
+static void order_apart(void)
+{
+    enum { BYTES = 256 << 10, LAST = BYTES / 8 - 1 };
+    struct area {
+        uint64_t data[BYTES / 8];
+        _Alignas(64) uint64_t word;
+        _Alignas(64) uint64_t flag;
+        _Alignas(64) uint64_t signal;
+        _Alignas(64) uint64_t back;
+    } *area = alloc(job, sizeof *area), *mine = alloc(job, sizeof *mine);
+    uint64_t late = 0, early = 0, unsignalled = 0, added = 0;
+    for (uint64_t round = 1; round <= 150 && (!me || me == PER_NODE); round++) {
+        uint64_t step = 3 * round;
+        if (me) {
+            OK(weft_wait_until(ctx, WEFT_UINT64, &area->word, WEFT_GE, round));
+            late += area->data[0] != step || area->data[LAST] != step;
+            OK(weft_p64(ctx, &area->back, step, 0));
+            OK(weft_wait_until(ctx, WEFT_UINT64, &area->flag, WEFT_GE, round));
+            early += __atomic_load_n(&area->signal, __ATOMIC_RELAXED) < 2 * round - 1;
+            OK(weft_p64(ctx, &area->back, step + 1, 0));
+            OK(weft_wait_until(ctx, WEFT_UINT64, &area->signal, WEFT_GE, 2 * round));
+            unsignalled += area->data[0] != step + 1 || area->data[LAST] != step + 1;
+            OK(weft_p64(ctx, &area->back, step + 2, 0));
+            continue;
+        }
+        mine->data[0] = mine->data[LAST] = step;
+        OK(weft_put_nbi(ctx, area->data, mine->data, BYTES, PER_NODE));
+        OK(weft_fence(ctx));
+        OK(weft_atomic_add64(ctx, &area->word, 1, PER_NODE));
+        OK(weft_wait_until(ctx, WEFT_UINT64, &area->back, WEFT_GE, step));
+        OK(weft_atomic_nbi(ctx, WEFT_AMO_ADD, 8, &area->signal, 0, 1, NULL, PER_NODE));
+        OK(weft_fence(ctx));
+        OK(weft_p64(ctx, &area->flag, round, PER_NODE));
+        OK(weft_wait_until(ctx, WEFT_UINT64, &area->back, WEFT_GE, step + 1));
+        mine->data[0] = mine->data[LAST] = step + 1;
+        OK(weft_put_signal_nbi(ctx, area->data, mine->data, BYTES, &area->signal, 1,
+                               WEFT_SIGNAL_ADD, PER_NODE));
+        OK(weft_wait_until(ctx, WEFT_UINT64, &area->back, WEFT_GE, step + 2));
+        added++;
+    }
+    if (late || early || unsignalled)
+        fprintf(stderr,
+                "data behind the atomic %llu times, the atomic behind data %llu, data behind "
+                "the signal %llu\n",
+                (unsigned long long)late, (unsigned long long)early,
+                (unsigned long long)unsignalled);
+    CHECK(!late && !early && !unsignalled && (me || added == 150));
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_signal(ctx, &area->signal, 7, WEFT_SIGNAL_SET, (me + 1) % npes)); /* a write */
+    OK(weft_quiet(ctx));
+    OK(weft_barrier(weft_team_world(job)));
+    CHECK(area->signal == 7);
+}
+
+static void none(int tested)
+{
+    static const char text[] = "atomics over path net, because the adapters have none";
+    check_chosen("gda", false, text, tested);
+    words();
+    order_apart();
+    chosen("gda", false, text);
+    for (int pe = 0; pe < npes; pe++) { /* no adapter has refused an atomic */
+        weft_path_info info = {.size = sizeof info};
+        OK(weft_path_query(job, pe, &info));
+        CHECK(!strstr(info.reason, "failed queues"));
+    }
+}
+
 static void first_use(void)
 {
     weft_path_info info = {.size = sizeof info};
@@ -158,7 +232,7 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     lying = strcmp(what, "fails") == 0;
-    if (strncmp(what, "first_use", 9) == 0)
+    if (strstr(what, "first_use"))
         rounds = 40; /* what matters is over then */
     OK(weft_init(&job, NULL));
     ctx = weft_default_ctx(job);
@@ -170,10 +244,12 @@ int main(int argc, char **argv)
         chosen("net", false, argv[2]);
     else if (strcmp(what, "strong") == 0)
         chosen("gda", false, "requests to mlx5_soft0");
-    else if (strncmp(what, "first_use", 9) != 0)
+    else if (strncmp(what, "first_use", 9) != 0 && strncmp(what, "none", 4) != 0)
         chosen("gda", true, "requests to mlx5_soft0");
     if (strcmp(what, "first_use") == 0)
         first_use();
+    else if (strncmp(what, "none", 4) == 0)
+        none(strcmp(what, "none") == 0);
     else if (strcmp(what, "order") == 0)
         order();
     else if (strcmp(what, "chosen") != 0)

@@ -280,8 +280,11 @@ static int open_end(void **context)
     end_open_idle(&end, key);
     end.world.gpu = (struct gpu *)(void *)&gpu_here;
     net_peer = &end.peers[1];
-    to_peer =
-        (struct peer){.pe = 1, .state = (void *)&end.state, .world = &end.world, .ops = &path_net};
+    to_peer = (struct peer){.pe = 1,
+                            .path = PATH_NET,
+                            .state = (void *)&end.state,
+                            .world = &end.world,
+                            .ops = &path_net};
     for (size_t i = 0; i < sizeof local; i++)
         local[i] = (unsigned char)(i * 13 + 3);
     trace[0] = '\0';

@@ -275,21 +275,21 @@ static void what_an_adapter_lacks(void **state)
         uint32_t version, masked, widths;
         int fails_at;
         const char *before, *lacks;
+        bool no_atomics;
     } rows[] = {
-        {1, 0xf, 0xc, 0, "", ""},
-        {0xfffffff1, 0xffff, 0xffff, 0, "", ""}, /* the bits next to the fields are set */
-        {0x10, 0xf, 0xc, 0, "", "completions of version 1"},
-        {3, 0xf, 0xc, 0, "", "completions of version 1"},
-        {1, 0xe, 0xc, 0, "", "masked atomics"},
-        {1, 0x7, 0xc, 0, "", "masked atomics"},
-        {1, 0xf, 0x8, 0, "", "atomics of 4 and 8 bytes"},
-        {1, 0xf, 0x4, 0, "", "atomics of 4 and 8 bytes"},
-        {1, 0xf, 0x3, 0, "", "atomics of 4 and 8 bytes"},
-        {0, 0, 0, 0, "a port",
-         "a port, completions of version 1, masked atomics, atomics of 4 and 8 bytes"},
-        {1, 0, 0xc, 1, "", "QUERY_HCA_CAP: Remote I/O error, masked atomics"},
-        {0, 0, 0, 2, "", "completions of version 1, QUERY_HCA_CAP: Remote I/O error"},
-        {1, 0xf, 0xc, 2, "a port", "a port, QUERY_HCA_CAP: Remote I/O error"},
+        {1, 0xf, 0xc, 0, "", "", false},
+        {0xfffffff1, 0xffff, 0xffff, 0, "", "", false}, /* the bits next to the fields are set */
+        {0x10, 0xf, 0xc, 0, "", "completions of version 1", false},
+        {3, 0xf, 0xc, 0, "", "completions of version 1", false},
+        {1, 0xe, 0xc, 0, "", "", true},
+        {1, 0x7, 0xc, 0, "", "", true},
+        {1, 0xf, 0x8, 0, "", "", true},
+        {1, 0xf, 0x4, 0, "", "", true},
+        {1, 0xf, 0x3, 0, "", "", true},
+        {0, 0, 0, 0, "a port", "a port, completions of version 1", true},
+        {1, 0, 0xc, 1, "", "QUERY_HCA_CAP: Remote I/O error", true},
+        {0, 0, 0, 2, "", "completions of version 1, QUERY_HCA_CAP: Remote I/O error", false},
+        {1, 0xf, 0xc, 2, "a port", "a port, QUERY_HCA_CAP: Remote I/O error", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char lacks[160];
@@ -301,6 +301,7 @@ static void what_an_adapter_lacks(void **state)
         fails_at = rows[i].fails_at;
         gda_query_caps(&adapter, lacks, sizeof lacks);
         assert_string_equal(lacks, rows[i].lacks);
+        assert_int_equal(adapter.no_atomics, rows[i].no_atomics);
         assert_int_equal(commands, 2);
     }
 }

@@ -29,7 +29,7 @@ struct device {
     const char *name;
     enum net_distance near;
     int speed, width;
-    bool ethernet, weak;
+    bool ethernet, weak, no_atomics;
     const char *lacks;
 };
 
@@ -120,6 +120,7 @@ void __wrap_gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *li
     adapter->port.active_speed = (uint8_t)device->speed;
     adapter->port.active_width = (uint8_t)device->width;
     adapter->atomics_with_cpu = !device->weak;
+    adapter->no_atomics = device->no_atomics;
     memset(lacks, 'z', bytes); /* bytes after the text must not be read */
     snprintf(lacks, bytes, "%s", device->lacks ? device->lacks : "");
 }
@@ -250,7 +251,7 @@ static int setup(void **state)
     memset(devices, 0, sizeof devices);
     memset(theirs, 0, sizeof theirs);
     for (int pe = 0; pe < PES; pe++)
-        their_offers[pe] = (struct gda_offer){GDA_ADAPTERS_MOST, 1};
+        their_offers[pe] = (struct gda_offer){GDA_ADAPTERS_MOST, 1, 0};
     memcpy(node_of, (int[]){1, 0, 1}, sizeof node_of);
     device_count = disagrees_at = gather_fails_at = libraries = 0;
     alike = no_list = no_library = false;
@@ -682,6 +683,30 @@ static void weak_atomics(void **state)
     }
 }
 
+/* Without atomics at one adapter of one PE no adapter of the job executes any. Adapters that differ
+ * in that are not used together, and without path net such an adapter is not used. */
+static void no_atomics(void **state)
+{
+    (void)state;
+    add("a", NET_DISTANCE_PIX);
+    add("b", NET_DISTANCE_PIX);
+    for (int without = 0; without < 4; without++) {
+        devices[0].no_atomics = without == 1 || without == 2;
+        devices[1].no_atomics = without == 2;
+        their_offers[2].no_atomics = without == 3;
+        assert_int_equal(find(), WEFT_OK);
+        assert_string_equal(lacks, "");
+        assert_int_equal(found->no_atomics, without != 0);
+        expect_taken(without == 1 ? "a" : "a b");
+    }
+    devices[0].no_atomics = devices[1].no_atomics = true;
+    setenv("WEFT_PATH", "^net", 1);
+    assert_int_equal(find(), WEFT_OK);
+    assert_string_equal(lacks, "a lacks masked atomics, and WEFT_PATH allows no path net for them; "
+                               "b lacks masked atomics, and WEFT_PATH allows no path net for them");
+    expect_taken("");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -699,6 +724,7 @@ int main(void)
         cmocka_unit_test_setup(shared_with_other_pes, setup),
         cmocka_unit_test_setup(what_others_tell, setup),
         cmocka_unit_test_setup(weak_atomics, setup),
+        cmocka_unit_test_setup(no_atomics, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,9 +163,11 @@ static void candidates(void **state)
     assert_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.requested = 2}; /* no adapters */
     assert_null(gda_candidates_fault(&c));
-    assert_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST, 1}));
-    assert_non_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST + 1, 1}));
-    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 2}));
+    assert_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST, 1, 0}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST + 1, 1, 0}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 2, 0}));
+    assert_null(gda_offer_fault(&(struct gda_offer){1, 0, 1}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 0, 2}));
 }
 
 /* The first PSN that one end sends is the one that the other end expects. Both depend on the

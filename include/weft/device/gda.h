@@ -815,15 +815,20 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
 
 /* Fence or quiet. Every thread calls it; one of the lanes that call together checks the queues. One
  * queue to a PE keeps the order by itself, except for data in relaxed order, and except for atomics
- * at PEs that this device also stores to. The quiet's fence orders earlier operations before later
- * ones. */
+ * at PEs that this device also stores to. Where NICs have no atomics, those that the proxy executes
+ * have no order with the queues, so both complete. The quiet's fence orders earlier operations
+ * before later ones. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    int ordered = !quiet && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys;
+    int apart = weft_dev_state.gda->no_atomics != 0;
+    int ordered =
+        !quiet && !apart && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys;
     if (ordered && weft_dev_state.all_atomics)
         return;
+    if (!quiet && apart)
+        weft_dev_proxy_order(1);
     weft_lane_mask mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);
     if (weft_dev_lane() == weft_dev_lanes_first(mask))
@@ -879,6 +884,16 @@ WEFT_DEVICE uint64_t weft_dev_gda_move_all(const struct weft_dev_request *r)
     return issued && !r->nbi ? end : 0;
 }
 
+/* Whether the proxy passes the request to the owner of the memory, because the NICs have no
+ * atomics. The data of a put with signal go with it, so the host completes them before the signal.
+ */
+WEFT_DEVICE int weft_dev_gda_is_for_owner(const struct weft_dev_request *r)
+{
+    int signals = r->operation == WEFT_DEV_OP_SIGNAL || r->operation == WEFT_DEV_OP_PUT_SIGNAL;
+    return weft_dev_state.gda->no_atomics &&
+           (r->operation == WEFT_DEV_OP_ATOMIC || (signals && r->what == WEFT_SIGNAL_ADD));
+}
+
 /* Called by one thread for its scope. The fence before the doorbell makes its earlier stores to
  * memory of this PE visible to the NIC. Lanes that are not independent issue one after the other,
  * unless they do so together: see WEFT_DEV_IN_TURN. */
@@ -889,6 +904,8 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         weft_dev_gda_p(r);
         return 0;
     }
+    if (weft_dev_gda_is_for_owner(r))
+        return weft_dev_proxy_request(r);
     switch (r->operation) {
     case WEFT_DEV_OP_ATOMIC:
         if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 15 };
+enum { WEFT_DEV_VERSION = 16 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -183,9 +183,9 @@ struct weft_dev_gda {
     /* Distance in the key table from a strict-order key to the relaxed-order key; 0: there is
      * none. */
     uint32_t data_keys;
-    uint32_t dumps;   /* 1: this GPU sees data read into its memory only after a DUMP */
-    uint32_t ordered; /* flags of a request that executes after all earlier ones */
-    uint32_t reserved;
+    uint32_t dumps;      /* 1: this GPU sees data read into its memory only after a DUMP */
+    uint32_t ordered;    /* flags of a request that executes after all earlier ones */
+    uint32_t no_atomics; /* 1: the NICs have none; atomics are given to the proxy */
 };
 
 /* A team, indexed by the number from weft_team_device(), in device-accessible memory. */

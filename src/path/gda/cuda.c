@@ -240,6 +240,7 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         /* The NIC writes completions to GPU memory after the data, so no DUMP is needed. */
         .dumps = gda->gpu->dumps && !gda->gpu_queues,
         .ordered = gda_order_flags(gda),
+        .no_atomics = gda->adapters->no_atomics,
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
     };

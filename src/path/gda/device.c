@@ -61,7 +61,8 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
                               .alarm = gda_alarm(gda),
                               .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
                               .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
-                              .ordered = gda_order_flags(gda)};
+                              .ordered = gda_order_flags(gda),
+                              .no_atomics = gda->adapters->no_atomics};
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         fill_simt_part(gda, dev, part);
     dev->gda = &gda->simt->table;

@@ -133,18 +133,17 @@ static void lacks_command(char *lacks, size_t bytes, const char *what)
     snprintf(lacks + used, bytes - used, "%s%s", used ? ", " : "", what);
 }
 
-void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes)
+void gda_query_caps(struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
-    enum { CAP = 0x10, WIDTHS = 0xc }; /* bits of the atomic sizes 4 and 8 bytes */
+    /* Bits of compare and swap, fetch and add and their masked forms, and of the sizes 4 and 8. */
+    enum { CAP = 0x10, OPERATIONS = 0xf, WIDTHS = 0xc };
     unsigned char out[CAPS_BYTES];
     if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get_field(out, in(CAP, 0x3c, 0, 4)) != 1)
         lacks_command(lacks, bytes, "completions of version 1");
     if (!query(adapter, ATOMIC_CAPS, out, lacks, bytes))
         return;
-    if ((get_field(out, in(CAP, 0x10, 0, 16)) & 0xf) != 0xf)
-        lacks_command(lacks, bytes, "masked atomics");
-    if ((get_field(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS)
-        lacks_command(lacks, bytes, "atomics of 4 and 8 bytes");
+    adapter->no_atomics = (get_field(out, in(CAP, 0x10, 0, 16)) & OPERATIONS) != OPERATIONS ||
+                          (get_field(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS;
 }
 
 /* On InfiniBand with adaptive routing, the port reports a mask of the service levels whose packets
@@ -241,12 +240,14 @@ static weft_status modify(const struct gda_qp *qp, enum command command, uint32_
     return error ? fail_command(qp->adapter, command, out) : WEFT_OK;
 }
 
-/* Allows the peer RDMA reads, RDMA writes and atomics by this queue. */
-static void set_remote_access(unsigned char *command)
+/* Allows the peer RDMA reads, RDMA writes and, if the NIC has them, atomics by this queue. */
+static void set_remote_access(const struct gda_qp *qp, unsigned char *command)
 {
     enum { UP_TO_8_BYTES = 3 };
     put_field(command, in(QPC, 0x90, 15, 1), 1); /* rre, rwe, rae */
     put_field(command, in(QPC, 0x90, 14, 1), 1);
+    if (qp->adapter->no_atomics)
+        return;
     put_field(command, in(QPC, 0x90, 13, 1), 1);
     put_field(command, in(QPC, 0x90, 16, 4), UP_TO_8_BYTES);
 }
@@ -256,7 +257,7 @@ static weft_status modify_to_init(const struct gda_qp *qp, uint32_t number)
     enum { MIGRATED = 3 };
     unsigned char command[IN_BYTES] = {0};
     put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
-    set_remote_access(command);
+    set_remote_access(qp, command);
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     return modify(qp, RST2INIT_QP, number, command);
 }
@@ -288,7 +289,7 @@ static weft_status modify_to_rtr(const struct gda_qp *qp, const struct gda_conne
     put_field(command, in(QPC, 0x94, 0, 24), connection->peer_psn);
     put_field(command, in(QPC, 0x90, 21, 3), qp->adapter->log_reads);
     put_field(command, in(QPC, 0x94, 24, 5), 12); /* min_rnr_nak: 0.64 ms */
-    set_remote_access(command);
+    set_remote_access(qp, command);
     set_address_path(qp->adapter, command, peer, connection->sport);
     return modify(qp, INIT2RTR_QP, connection->qpn, command);
 }

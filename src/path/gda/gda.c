@@ -36,7 +36,8 @@ enum {
 };
 
 /* State of one context: what it has posted to the host queues. A queue executes writes in order, so
- * a fence does nothing unless there are several NICs or relaxed-ordering keys. */
+ * a fence does nothing unless there are several NICs or relaxed-ordering keys, or atomics take
+ * another path. */
 struct gda_state {
     struct gda *gda;
     /* [npes * count] Block count at which the context's last request on a queue is complete. */
@@ -492,6 +493,29 @@ static int amo_opcode(weft_amo amo)
     }
 }
 
+/* A signal set is one strictly ordered inline write, a signal add is one atomic. Neither passes an
+ * earlier request of its queue, even if the network may deliver packets out of order. */
+static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct remote at,
+                               uint64_t value, weft_signal_op op)
+{
+    struct span span;
+    size_t whole = sizeof value;
+    weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
+    if (status)
+        return status;
+    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
+    if (op == WEFT_SIGNAL_SET)
+        weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value,
+                           gda_order_flags(state->gda));
+    else
+        weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, remote_at,
+                             weft_dev_gda_sink(span.q), value, 0,
+                             WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
+    publish_span(state, &span);
+    return WEFT_OK;
+}
+
 static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint64_t value,
                               uint64_t expected, void *fetched, bool nbi)
 {
@@ -500,6 +524,9 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     size_t whole = width;
     uint64_t before = 0;
     uint32_t adapter = adapter_of_word(state->gda, at);
+    /* Signals that are set. Other atomics take the spare path. */
+    if (state->gda->adapters->no_atomics && amo == WEFT_AMO_SET && width == sizeof value)
+        return post_signal(state, adapter, at, value, WEFT_SIGNAL_SET);
     uint32_t blocks = weft_dev_gda_atomic_blocks(amo_opcode(amo), (unsigned)width);
     uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
     weft_status status = reserve_span(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
@@ -532,29 +559,6 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     }
     status = fetch_result(state, &span, width, true, &before);
     return status ? status : copy_local(state->gda->world, fetched, &before, width);
-}
-
-/* A signal set is one strictly ordered inline write, a signal add is one atomic. Neither passes an
- * earlier request of its queue, even if the network may deliver packets out of order. */
-static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct remote at,
-                               uint64_t value, weft_signal_op op)
-{
-    struct span span;
-    size_t whole = sizeof value;
-    weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
-    if (status)
-        return status;
-    const struct weft_dev_gda_ring *ring = &span.q->ring;
-    struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
-    if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value,
-                           gda_order_flags(state->gda));
-    else
-        weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, remote_at,
-                             weft_dev_gda_sink(span.q), value, 0,
-                             WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
-    publish_span(state, &span);
-    return WEFT_OK;
 }
 
 static weft_status gda_put_signal(struct remote to, const void *src, size_t bytes, struct remote at,
@@ -651,7 +655,9 @@ static void gda_forget(struct path_state *opaque, int pe)
 static weft_status gda_fence(struct path_state *opaque)
 {
     const struct gda_state *state = (const struct gda_state *)(const void *)opaque;
-    return has_relaxed(state->gda) || state->gda->count > 1 ? gda_quiet(opaque) : WEFT_OK;
+    const struct gda *gda = state->gda;
+    return gda->adapters->no_atomics || has_relaxed(gda) || gda->count > 1 ? gda_quiet(opaque)
+                                                                           : WEFT_OK;
 }
 
 /* --------------------------------------------------------------- contexts, and the path's table */
@@ -705,8 +711,10 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
     found->probe_result = adapters;
     found->drop = gda_drop_adapters;
     /* No adapter is known to be atomic with a GPU. */
-    found->exclusive_atomics[WEFT_HOST] = adapters && !adapters->atomics_with_cpu;
-    found->exclusive_atomics[WEFT_GPU] = adapters != NULL;
+    found->no_atomics = adapters && adapters->no_atomics;
+    found->exclusive_atomics[WEFT_HOST] =
+        adapters && !adapters->no_atomics && !adapters->atomics_with_cpu;
+    found->exclusive_atomics[WEFT_GPU] = adapters && !adapters->no_atomics;
     return status;
 }
 

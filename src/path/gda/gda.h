@@ -54,6 +54,7 @@ struct gda_adapter {
     int gid_index;
     bool ethernet;         /* RoCE: peers are addressed by GID; otherwise by LID. */
     bool atomics_with_cpu; /* NIC atomics are atomic with those of CPUs */
+    bool no_atomics;       /* the NIC lacks some of the atomics of this path: it executes none */
     /* log2 of the RDMA reads and atomics that may be outstanding on one queue. */
     uint8_t log_reads;
     /* Packets of one queue may take several routes and arrive out of order. */
@@ -65,6 +66,7 @@ struct gda_adapters {
     struct mlx5 lib;
     uint32_t count;
     bool atomics_with_cpu; /* the atomics of the NICs of all PEs are atomic with those of CPUs */
+    bool no_atomics;       /* a NIC of some PE has no atomics: no NIC executes any */
     /* The usable NICs; after gda_find_adapters(), only those of this PE. */
     struct gda_adapter one[GDA_CANDIDATES];
 };
@@ -372,8 +374,8 @@ weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t
 
 /* ------------------------------------------------------------------------ devx.c: DevX commands */
 
-/* Writes the required capabilities that the NIC lacks to `lacks`; "" = none. */
-void gda_query_caps(const struct gda_adapter *adapter, char *lacks, size_t bytes);
+/* Writes the required capabilities that the NIC lacks to `lacks`; "" = none. Sets no_atomics. */
+void gda_query_caps(struct gda_adapter *adapter, char *lacks, size_t bytes);
 /* Returns true if the network may deliver packets of one queue out of order, or if the NIC cannot
  * be queried. */
 bool gda_may_reorder(const struct gda_adapter *adapter);
@@ -428,6 +430,14 @@ void gda_destroy_queues(struct gda *gda);
 
 weft_status gda_register_segments(struct gda *gda);
 void gda_free_memory(struct gda *gda);
+
+/* Access flags of memory that peers access through that NIC. */
+static inline int gda_access_flags(const struct gda_adapter *adapter, bool relaxed)
+{
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           (adapter->no_atomics ? 0 : IBV_ACCESS_REMOTE_ATOMIC) |
+           (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
 
 /* Returns the address that the memory has at its PE. */
 uint64_t gda_address_of(const struct gda *gda, struct remote at);

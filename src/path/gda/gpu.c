@@ -15,12 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int access_of(bool relaxed)
-{
-    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-           IBV_ACCESS_REMOTE_ATOMIC | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
-}
-
 static CUdeviceptr own_window(const struct gda *gda)
 {
     return gpu_heap_own(&gda->world->gpu->heap)->base;
@@ -42,7 +36,8 @@ static struct ibv_mr *register_by_dmabuf(struct gda *gda, const struct gda_adapt
         snprintf(why, room, "%.100s (needs NVIDIA's open modules)", base_last_error());
         return NULL;
     }
-    struct ibv_mr *mr = verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, access_of(relaxed));
+    struct ibv_mr *mr =
+        verbs->reg_dmabuf_mr(adapter->pd, 0, bytes, at, fd, gda_access_flags(adapter, relaxed));
     if (!mr)
         snprintf(why, room, "ibv_reg_dmabuf_mr: %s", strerror(errno));
     close(fd); /* the memory region keeps its own reference */
@@ -53,8 +48,8 @@ static struct ibv_mr *register_by_address(struct gda *gda, const struct gda_adap
                                           CUdeviceptr at, size_t bytes, bool relaxed, char *why,
                                           size_t room)
 {
-    struct ibv_mr *mr =
-        adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes, access_of(relaxed));
+    struct ibv_mr *mr = adapter->lib->verbs.reg_mr(adapter->pd, (void *)(uintptr_t)at, bytes,
+                                                   gda_access_flags(adapter, relaxed));
     int error = errno;
     if (!mr)
         snprintf(why, room, "ibv_reg_mr: %s%s", strerror(error),

@@ -122,6 +122,7 @@ static void probe_limits(struct gda_adapter *adapter)
         most = attr.max_qp_rd_atom < attr.max_qp_init_rd_atom ? attr.max_qp_rd_atom
                                                               : attr.max_qp_init_rd_atom;
         adapter->atomics_with_cpu = attr.atomic_cap == IBV_ATOMIC_GLOB;
+        adapter->no_atomics |= attr.atomic_cap == IBV_ATOMIC_NONE;
     }
     adapter->log_reads = most > 1 ? (uint8_t)(31 - __builtin_clz((unsigned)most)) : 0;
     adapter->log_reads = adapter->log_reads < 7 ? adapter->log_reads : 7;

@@ -24,13 +24,12 @@ static uint32_t chunks_of(const struct gda *gda, int segment)
 static weft_status register_chunk(struct gda *gda, uint32_t a, int segment, uint32_t number,
                                   bool relaxed)
 {
-    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                       IBV_ACCESS_REMOTE_ATOMIC | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
     size_t start = (size_t)number << gda->chunk_bits, most = (size_t)1 << gda->chunk_bits;
     size_t left = gda->world->sizes[segment] - start, bytes = left < most ? left : most;
     char *base = gda->world->map[gda->world->pe][segment] + start;
     const struct gda_adapter *adapter = &gda->adapters->one[a];
-    struct ibv_mr *region = adapter->lib->verbs.reg_mr(adapter->pd, base, bytes, access);
+    struct ibv_mr *region =
+        adapter->lib->verbs.reg_mr(adapter->pd, base, bytes, gda_access_flags(adapter, relaxed));
     if (!region)
         return base_fail(WEFT_ERR_SYSTEM,
                          "path gda: %s cannot register %zu bytes of %s (ibv_reg_mr: %s)%s",

@@ -144,6 +144,15 @@ static uint64_t hash_name(const char *name)
     return hash;
 }
 
+/* Returns true if the job may use path net, over which queues are connected at first use, and which
+ * executes the atomics that a NIC lacks. */
+static bool may_use_spare(void)
+{
+    struct path_order order;
+    return !path_order_parse(config_string(CONFIG_PATH), &order) && !order.forced &&
+           !(order.excluded >> path_ops_of(PATH_GDA)->spare & 1);
+}
+
 /* Returns true if a NIC may be used together with the first one. Unless the user set a number, only
  * a NIC of the same speed may. */
 static bool matches_first(const struct nic_finding *finding, const struct gda_adapter *one)
@@ -164,8 +173,12 @@ static void probe_candidate(struct nic_finding *finding, const struct candidate 
     snprintf(one->name, sizeof one->name, "%s",
              adapters->lib.verbs.get_device_name(candidate->listed));
     gda_probe_adapter(one, candidate->listed, lacks, sizeof lacks);
+    if (!lacks[0] && one->no_atomics && !may_use_spare())
+        snprintf(lacks, sizeof lacks, "masked atomics, and WEFT_PATH allows no path net for them");
     if (!lacks[0] && !matches_first(finding, one))
         snprintf(lacks, sizeof lacks, "the link type of %s", adapters->one[0].name);
+    if (!lacks[0] && adapters->count && one->no_atomics != adapters->one[0].no_atomics)
+        snprintf(lacks, sizeof lacks, "the kind of atomics of %s", adapters->one[0].name);
     if (!lacks[0]) {
         finding->candidates.list[finding->candidates.count++] =
             (struct gda_candidate){hash_name(one->name), candidate->near};
@@ -240,14 +253,6 @@ static bool is_asked_for(void)
     for (int i = 0; i < order.count; i++)
         asked |= order.order[i] == PATH_GDA;
     return asked;
-}
-
-/* Whether the job may use path net, over which queues are connected at first use. */
-static bool may_use_spare(void)
-{
-    struct path_order order;
-    return !path_order_parse(config_string(CONFIG_PATH), &order) && !order.forced &&
-           !(order.excluded >> path_ops_of(PATH_GDA)->spare & 1);
 }
 
 /* Queues to all PEs are in pinned memory. A path that the user did not name may take no more than
@@ -327,6 +332,15 @@ static weft_status keep_picked(struct nic_finding *finding, const struct gda_can
     return WEFT_OK;
 }
 
+/* Whether a NIC of this PE has no atomics. */
+static bool has_no_atomics(const struct gda_adapters *adapters)
+{
+    bool any = false;
+    for (uint32_t a = 0; a < adapters->count; a++)
+        any |= adapters->one[a].no_atomics;
+    return any;
+}
+
 /* Whether the atomics of all NICs of this PE are atomic with those of CPUs. */
 static bool has_atomics_with_cpu(const struct gda_adapters *adapters)
 {
@@ -336,13 +350,15 @@ static bool has_atomics_with_cpu(const struct gda_adapters *adapters)
     return all;
 }
 
-/* Reduces the number of NICs to the smallest of all PEs, and finds out whether the atomics of all
- * are atomic with those of CPUs. *least receives the PE with that number if it is not this one. */
+/* Reduces the number of NICs to the smallest of all PEs, and finds out whether all have atomics,
+ * and whether these are atomic with those of CPUs. *least receives the PE with that number if it is
+ * not this one. */
 static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
-    struct gda_offer mine = {adapters->count, has_atomics_with_cpu(adapters)},
+    struct gda_offer mine = {adapters->count, has_atomics_with_cpu(adapters),
+                             has_no_atomics(adapters)},
                      *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
@@ -353,6 +369,7 @@ static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
             status = gda_fail_record(pe, gda_offer_fault(&all[pe]));
     for (int pe = 0; pe < world->npes && !status; pe++) {
         mine.atomics_with_cpu &= all[pe].atomics_with_cpu;
+        mine.no_atomics |= all[pe].no_atomics;
         if (all[pe].adapters < mine.adapters) {
             mine.adapters = all[pe].adapters;
             *least = pe;
@@ -362,6 +379,7 @@ static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
         gda_close_adapter(&adapters->one[i]);
     adapters->count = mine.adapters;
     adapters->atomics_with_cpu = mine.atomics_with_cpu;
+    adapters->no_atomics = mine.no_atomics;
     free(all);
     return status;
 }

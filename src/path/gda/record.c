@@ -66,9 +66,9 @@ const char *gda_numbers_fault(const uint32_t *numbers, size_t count)
 
 const char *gda_offer_fault(const struct gda_offer *offer)
 {
-    return offer->adapters > GDA_ADAPTERS_MOST ? "too many adapters"
-           : offer->atomics_with_cpu > 1       ? "invalid kind of atomics"
-                                               : NULL;
+    return offer->adapters > GDA_ADAPTERS_MOST                    ? "too many adapters"
+           : offer->atomics_with_cpu > 1 || offer->no_atomics > 1 ? "invalid kind of atomics"
+                                                                  : NULL;
 }
 
 const char *gda_candidates_fault(const struct gda_candidates *c)

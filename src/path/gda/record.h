@@ -56,6 +56,7 @@ const char *gda_record_fault(const struct gda_shape *shape, const struct gda_rec
 struct gda_offer {
     uint32_t adapters;
     uint32_t atomics_with_cpu; /* 1: the atomics of its NICs are atomic with those of CPUs */
+    uint32_t no_atomics;       /* 1: its NICs have none */
 };
 
 /* The same for a list of NICs, for the NICs that a PE offers, for QP numbers, and for the first

@@ -296,6 +296,11 @@ static weft_status net_atomic(struct remote at, weft_amo amo, size_t width, uint
     struct gpu *gpu = at.peer->world->gpu;
     bool device = fetched && is_gpu_memory(at.peer->world, fetched);
     uint64_t before = 0;
+    /* The peer's data take another path, with which this one has no order. */
+    if (!fetched && at.peer->path != PATH_NET) {
+        fetched = &before;
+        nbi = false;
+    }
     net_lock(state->net);
     weft_status status =
         atomic_locked(state, at, amo, width, (struct net_atomic){value, expected, 0},

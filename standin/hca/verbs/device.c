@@ -130,33 +130,35 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
     struct device *d = context_of(context)->device;
-    *a = (struct ibv_device_attr){
-        .node_guid = guid_of(d->lid),
-        .sys_image_guid = guid_of(d->lid),
-        .max_mr_size = UINT64_MAX,
-        .page_size_cap = 0xfffffffffffff000,
-        .vendor_id = VENDOR_ID,
-        .vendor_part_id = VENDOR_PART,
-        .max_qp = MAX_QPS - 1,
-        .max_qp_wr = MAX_QUEUE_BLOCKS,
-        .device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
-        .max_sge = 30,
-        .max_sge_rd = 30,
-        .max_cq = MAX_CQS - 1,
-        .max_cqe = (1 << MAX_CQ_LOG) - 1,
-        .max_mr = MAX_MRS - 1,
-        .max_pd = MAX_PDS - 1,
-        .max_qp_rd_atom = MAX_READS,
-        .max_res_rd_atom = MAX_READS * (MAX_QPS - 1),
-        .max_qp_init_rd_atom = MAX_READS,
-        .atomic_cap = d->config->atomics == ATOMICS_GLOBAL ? IBV_ATOMIC_GLOB : IBV_ATOMIC_HCA,
-        .max_ah = 1 << 20,
-        .max_srq = MAX_SRQS - 1,
-        .max_srq_wr = MAX_SRQ_ENTRIES,
-        .max_srq_sge = 30,
-        .max_pkeys = 1,
-        .local_ca_ack_delay = 16,
-        .phys_port_cnt = 1};
+    *a = (struct ibv_device_attr){.node_guid = guid_of(d->lid),
+                                  .sys_image_guid = guid_of(d->lid),
+                                  .max_mr_size = UINT64_MAX,
+                                  .page_size_cap = 0xfffffffffffff000,
+                                  .vendor_id = VENDOR_ID,
+                                  .vendor_part_id = VENDOR_PART,
+                                  .max_qp = MAX_QPS - 1,
+                                  .max_qp_wr = MAX_QUEUE_BLOCKS,
+                                  .device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN,
+                                  .max_sge = 30,
+                                  .max_sge_rd = 30,
+                                  .max_cq = MAX_CQS - 1,
+                                  .max_cqe = (1 << MAX_CQ_LOG) - 1,
+                                  .max_mr = MAX_MRS - 1,
+                                  .max_pd = MAX_PDS - 1,
+                                  .max_qp_rd_atom = MAX_READS,
+                                  .max_res_rd_atom = MAX_READS * (MAX_QPS - 1),
+                                  .max_qp_init_rd_atom = MAX_READS,
+                                  .atomic_cap = d->config->atomics == ATOMICS_NONE ? IBV_ATOMIC_NONE
+                                                : d->config->atomics == ATOMICS_GLOBAL
+                                                    ? IBV_ATOMIC_GLOB
+                                                    : IBV_ATOMIC_HCA,
+                                  .max_ah = 1 << 20,
+                                  .max_srq = MAX_SRQS - 1,
+                                  .max_srq_wr = MAX_SRQ_ENTRIES,
+                                  .max_srq_sge = 30,
+                                  .max_pkeys = 1,
+                                  .local_ca_ack_delay = 16,
+                                  .phys_port_cnt = 1};
     snprintf(a->fw_ver, sizeof a->fw_ver, "soft.0.1");
     return 0;
 }

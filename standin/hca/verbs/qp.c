@@ -333,6 +333,9 @@ static bool is_acceptable(const struct hca_qp *q, const struct ibv_qp_attr *a, i
         return false;
     if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
         return false;
+    if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC &&
+        q->of->device->config->atomics == ATOMICS_NONE)
+        return false;
     return !(mask & IBV_QP_MAX_QP_RD_ATOMIC) || a->max_rd_atomic <= MAX_READS;
 }
 
