@@ -18,7 +18,7 @@ enum config_gpu { GPU_ANY, GPU_DMABUF, GPU_PEERMEM, GPU_NONE };
 enum config_engine { ENGINE_CPU, ENGINE_GPU, ENGINE_OTHER };
 enum config_atomics { ATOMICS_HCA, ATOMICS_WEAK, ATOMICS_GLOBAL, ATOMICS_NONE };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
-enum config_fail { FAIL_REQUEST, FAIL_PORT, FAIL_PATH, FAIL_ADAPTER };
+enum config_fail { FAIL_REQUEST, FAIL_PORT, FAIL_PATH, FAIL_ADAPTER, FAIL_CREATE };
 
 struct config {
     unsigned mode;    /* enum config_mode */
@@ -30,7 +30,8 @@ struct config {
     unsigned
         atomics;    /* enum config_atomics: with what they are atomic, and what is reported of it */
     unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
-    unsigned fail_at;      /* number of the request, from 1, at which `fail` happens; 0: never */
+    unsigned fail_at; /* number of the request, or for FAIL_CREATE of the command that creates a
+                         queue, from 1, at which `fail` happens; 0: never */
     unsigned fail_devices; /* the devices that fail, bit N: mlx5_softN */
     unsigned fail;         /* enum config_fail */
     unsigned ring_kib;     /* kiB of each ring between two processes */

@@ -210,6 +210,14 @@ static int query_caps(struct command *c)
 
 /* --- Creating --- */
 
+/* Counts a command that creates a queue. Returns whether SOFT_HCA_FAIL=create refuses it: it
+ * refuses that command and all later ones. */
+static bool is_exhausted(struct device *d)
+{
+    return ++d->record.creations >= d->config->fail_at && d->config->fail_at &&
+           d->config->fail == FAIL_CREATE;
+}
+
 static const char *fill_cq(struct command *c, struct cq *cq)
 {
     struct device *d = c->device;
@@ -250,7 +258,7 @@ static int create_cq(struct command *c, struct mlx5dv_devx_obj *o)
     if (e)
         return e;
     device_lock(c->device);
-    struct cq *cq = cq_add(c->device);
+    struct cq *cq = is_exhausted(c->device) ? NULL : cq_add(c->device);
     const char *wrong = cq ? fill_cq(c, cq) : NULL;
     if (cq && wrong)
         cq_remove(cq);
@@ -347,7 +355,7 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (e)
         return e;
     device_lock(c->device);
-    struct qp *qp = qp_add(c->device);
+    struct qp *qp = is_exhausted(c->device) ? NULL : qp_add(c->device);
     const char *wrong = qp ? fill_qp_context(c, qp) : NULL;
     if (qp && wrong)
         qp_remove(qp);

@@ -222,6 +222,19 @@ static void completion_queues(void)
     assert_int_equal(mlx5dv_devx_obj_destroy(o) | mlx5dv_devx_obj_destroy(last), 0);
     assert_int_equal(
         d->objects.umems[small->umem_id]->users | d->objects.umems[umem->umem_id]->users, 0);
+    /* SOFT_HCA_FAIL=create refuses a creation and all later ones. */
+    whole_config()->fail = FAIL_CREATE;
+    whole_config()->fail_at = (unsigned)d->record.creations + 2;
+    good_cq();
+    o = create(272, 16);
+    assert_non_null(o);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_null(create(272, 16));
+        say_answer("exhausted", i, errno);
+    }
+    whole_config()->fail = FAIL_REQUEST;
+    whole_config()->fail_at = 0;
+    assert_int_equal(mlx5dv_devx_obj_destroy(o), 0);
 }
 
 /* --- Queue pairs --- */

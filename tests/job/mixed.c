@@ -13,7 +13,9 @@
  *   mixed fails      gda fails its path test at one pair: the whole job leaves it
  *   mixed first_use  the queues between nodes are connected and tested when they are first used
  *   mixed first_use_fails   the same where that test fails, and path net takes over
- *   mixed lacks TEXT the reason against gda has that text, and the nodes use net */
+ *   mixed refused TEXT [PE]   the adapter of that PE, or of all PEs, refuses queues: the nodes use
+ * net with that reason mixed first_use_refused PE  the same at first use: requests of the PE's
+ * links take net mixed lacks TEXT the reason against gda has that text, and the nodes use net */
 #include "job/job.h"
 #include "tests/job/job.h"
 
@@ -228,9 +230,43 @@ static void first_use(void)
     CHECK(!strstr(info.reason, "first use"));
 }
 
+/* Queues of PE `refuses` to the other node were not created, and each end of the links knows why.
+ */
+static void first_use_refused(int refuses)
+{
+    words();
+    for (int pe = 0; pe < npes; pe++) {
+        weft_path_info info = {.size = sizeof info};
+        bool between = pe / PER_NODE != me / PER_NODE;
+        OK(weft_path_query(job, pe, &info));
+        const char *text = !between || (me != refuses && pe != refuses) ? "failed queues"
+                           : me == refuses
+                               ? "port 1: it was not created: mlx5_soft0 rejected CREATE_"
+                               : "port 1: the peer's adapter refuses queues";
+        bool found = strstr(info.reason, text) != NULL;
+        if (found != (text[0] == 'p') || strcmp(info.name, wanted_path(pe, "gda")) != 0) {
+            fprintf(stderr, "PE %d to PE %d: path %s, \"%s\"; \"%s\"\n", me, pe, info.name,
+                    info.reason, text);
+            exit(1);
+        }
+    }
+}
+
+/* The faults of the software adapter happen at one PE alone. */
+static void keep_faults_of(const char *pe)
+{
+    const char *own = getenv("WEFT_PE");
+    if (pe && own && strcmp(own, pe) != 0)
+        unsetenv("SOFT_HCA_FAIL_AT");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "refused") == 0)
+        keep_faults_of(argc > 3 ? argv[3] : NULL);
+    else if (strcmp(what, "first_use_refused") == 0)
+        keep_faults_of(argv[2]);
     lying = strcmp(what, "fails") == 0;
     if (strstr(what, "first_use"))
         rounds = 40; /* what matters is over then */
@@ -240,7 +276,7 @@ int main(int argc, char **argv)
     npes = weft_n_pes(job);
     if (lying)
         chosen("net", false, "gda: its path test failed; net: ");
-    else if (strcmp(what, "lacks") == 0)
+    else if (strcmp(what, "lacks") == 0 || strcmp(what, "refused") == 0)
         chosen("net", false, argv[2]);
     else if (strcmp(what, "strong") == 0)
         chosen("gda", false, "requests to mlx5_soft0");
@@ -248,6 +284,8 @@ int main(int argc, char **argv)
         chosen("gda", true, "requests to mlx5_soft0");
     if (strcmp(what, "first_use") == 0)
         first_use();
+    else if (strcmp(what, "first_use_refused") == 0)
+        first_use_refused(atoi(argv[2]));
     else if (strncmp(what, "none", 4) == 0)
         none(strcmp(what, "none") == 0);
     else if (strcmp(what, "order") == 0)

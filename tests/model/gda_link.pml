@@ -3,14 +3,16 @@
  * it. Each leaves the numbers of its queues in the other's mail, connects its queues when the other's
  * numbers have come, reports that, and uses them when the other has reported it too. At any time a
  * NIC of a PE may fail towards itself: the PE then stops its queues, and later puts counts in the
- * numbers' place (failover.c).
+ * numbers' place (failover.c). A NIC may refuse a PE its queues: the PE then puts counts there at once,
+ * and reports the last step.
  *
  * Claim: a PE reads numbers only, uses its queues only when the other's have been connected, no NIC
  * of a PE that has failed executes anything, and in the end both are up, or each knows that the
  * other has stopped. It fails if the step is reported before the numbers (-DSTEP_FIRST), if a PE does
  * not wait for the other's report (-DUSE_EARLY), if a count may replace numbers that the other has
- * not read (-DCOUNT_EARLY), if links that are being connected are not stopped (-DSTOP_LATE), and if a
- * PE that wants nothing does not answer an offer (-DNO_ANSWER). */
+ * not read (-DCOUNT_EARLY), if links that are being connected are not stopped (-DSTOP_LATE), if a PE
+ * that wants nothing does not answer an offer (-DNO_ANSWER), and if a PE without queues reports the
+ * first step (-DREFUSED_OFFERS) or the other takes its counts for numbers (-DCOUNT_UNREAD). */
 #ifdef NO_ANSWER
 #define OFFERED_TO(i) false
 #else
@@ -20,6 +22,16 @@
 #define PEER_IS_CONNECTED(i) true
 #else
 #define PEER_IS_CONNECTED(i) (step[i] == 2)
+#endif
+#ifdef REFUSED_OFFERS
+#define STEP_OF_REFUSED 1
+#else
+#define STEP_OF_REFUSED 2
+#endif
+#ifdef COUNT_UNREAD
+#define HAS_COUNT(i) false
+#else
+#define HAS_COUNT(i) (words[i] == COUNT)
 #endif
 #ifdef COUNT_EARLY
 #define PEER_HAS_READ(i) true
@@ -33,13 +45,18 @@ mtype = { NONE, OFFERED, CONNECTED, UP };
 mtype words[2] = NOTHING; /* in the mail of PE i */
 byte step[2];             /* there: what the other has reported */
 mtype state[2] = NONE;
-bool wants[2], lost[2], used[2];
+bool wants[2], refused[2], lost[2], used[2];
 bool connected[2], stopped[2], told[2]; /* the queues of PE i; the other knows that they stopped */
 
 proctype pe(byte i) {
 end:
     do
-    :: state[i] == NONE && (wants[i] || OFFERED_TO(i)) ->
+    :: state[i] == NONE && refused[i] && (wants[i] || OFFERED_TO(i)) ->
+        words[1 - i] = COUNT;
+        step[1 - i] = STEP_OF_REFUSED;
+        told[i] = true;
+        atomic { stopped[i] = true; state[i] = UP }
+    :: state[i] == NONE && !refused[i] && (wants[i] || OFFERED_TO(i)) ->
 #ifdef STEP_FIRST
         step[1 - i] = 1;
         words[1 - i] = NUMBERS;
@@ -48,7 +65,9 @@ end:
         step[1 - i] = 1;
 #endif
         state[i] = OFFERED
-    :: state[i] == OFFERED && step[i] >= 1 ->
+    :: atomic { state[i] == OFFERED && step[i] >= 1 && HAS_COUNT(i) ->
+            stopped[i] = true; state[i] = UP }
+    :: state[i] == OFFERED && step[i] >= 1 && !HAS_COUNT(i) ->
         assert(words[i] == NUMBERS);
         atomic {
             connected[i] = true;
@@ -88,6 +107,7 @@ proctype observer() {
 init {
     atomic {
         if :: wants[0] = true :: wants[1] = true :: wants[0] = true; wants[1] = true fi;
+        if :: skip :: refused[0] = true :: refused[1] = true :: refused[0] = true; refused[1] = true fi;
         run pe(0); run pe(1); run observer()
     }
 }

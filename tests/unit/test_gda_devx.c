@@ -328,6 +328,18 @@ static void networks_that_reorder(void **state)
     assert_true(gda_may_reorder(&adapter));
 }
 
+/* Nothing was executed by a queue that the adapter never had; no command is sent. */
+static void a_queue_that_was_not_created(void **state)
+{
+    const struct gda_qp none = {.adapter = &adapter};
+    uint32_t executed = 7;
+    (void)state;
+    commands = 0;
+    assert_int_equal(gda_stop_qp(&none, 0, &executed), WEFT_OK);
+    assert_int_equal(executed, 0);
+    assert_int_equal(commands, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup(refusals, setup),
         cmocka_unit_test(what_an_adapter_lacks),
         cmocka_unit_test(networks_that_reorder),
+        cmocka_unit_test(a_queue_that_was_not_created),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,8 +22,9 @@
  * completion queue is as long as the send ring, although the NIC writes only its first entry
  * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
-/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
-enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, ALARM_WORD = 512 };
+/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record.
+ * NO_DOORBELL: of a word that takes the place of the doorbell of a queue without a NIC. */
+enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, ALARM_WORD = 512, NO_DOORBELL = 1024 };
 
 static size_t ring_bytes(uint32_t depth)
 {
@@ -101,13 +102,18 @@ static weft_status alloc_uar_page(struct gda_qp *qp)
                                adapter->name, strerror(errno));
 }
 
-weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
-                             const struct gda_layout *at, char *area)
+static void place_queue(struct weft_dev_gda_queue *q, const struct gda_layout *at, char *area)
 {
     q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
     /* The last 8 bytes of a CQE hold its opcode and index. */
     q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
     q->results = area + at->results;
+}
+
+weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
+                             const struct gda_layout *at, char *area)
+{
+    place_queue(q, at, area);
     weft_status status = alloc_uar_page(qp);
     if (!status)
         status = gda_create_cq(qp, gda->depth, at->completions, at->page + CQ_RECORD);
@@ -119,18 +125,16 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
     return status;
 }
 
-/* Creates queue `name` to PE pe in host memory, with its keys: see gda_queue_index(). The slab
- * begins with the queues to PE `first`. */
-static weft_status create_host_queue(struct gda *gda, const struct gda_slab *slab, int first,
-                                     int pe, uint32_t name)
+/* Fills what queue `name` to PE pe in host memory has without the NIC, with its keys: see
+ * gda_queue_index(). Returns its layout in the slab, which begins with the queues to PE `first`. */
+static struct gda_layout describe_host_queue(struct gda *gda, const struct gda_slab *slab,
+                                             int first, int pe, uint32_t name)
 {
     uint32_t number = gda_queue_index(gda, pe, name), a = gda_adapter_of(gda, name);
-    struct gda_qp *qp = &gda->qps[number];
     struct weft_dev_gda_queue *q = &gda->queues[number];
     uint32_t start = gda_queue_index(gda, first, 0);
     struct gda_layout at = gda_layout_of(gda, number - start);
-    char *area = gda->area + start * gda->queue_bytes;
-    q->results_key = htobe32(slab->regions[a]->lkey);
+    q->results_key = slab->regions[a] ? htobe32(slab->regions[a]->lkey) : 0;
     q->remote_keys = gda->remote_keys + gda_key_index(gda, a, pe);
     q->local_keys = gda->local_keys + (size_t)a * gda->chunks;
     q->marks = gda->marks + (size_t)number * gda->depth / WEFT_DEV_GDA_MARKS;
@@ -139,10 +143,20 @@ static weft_status create_host_queue(struct gda *gda, const struct gda_slab *sla
     q->name = name;
     q->used_bit = (uint32_t)pe * gda->queues_per_pe + name; /* of device-code queues */
     q->turns = WEFT_DEV_GDA_UNUSED;
-    qp->adapter = &gda->adapters->one[a];
-    qp->umem = slab->umems[a]->umem_id;
-    memset(area + at.completions, 0xff, ring_bytes(gda->depth));
-    return gda_create_queue(gda, qp, q, &at, area);
+    gda->qps[number].adapter = &gda->adapters->one[a];
+    memset(gda->area + start * gda->queue_bytes + at.completions, 0xff, ring_bytes(gda->depth));
+    return at;
+}
+
+static weft_status create_host_queue(struct gda *gda, const struct gda_slab *slab, int first,
+                                     int pe, uint32_t name)
+{
+    uint32_t number = gda_queue_index(gda, pe, name);
+    struct gda_layout at = describe_host_queue(gda, slab, first, pe, name);
+    struct gda_qp *qp = &gda->qps[number];
+    qp->umem = slab->umems[gda_adapter_of(gda, name)]->umem_id;
+    return gda_create_queue(gda, qp, &gda->queues[number], &at,
+                            gda->area + gda_queue_index(gda, first, 0) * gda->queue_bytes);
 }
 
 /* The queues, and those that have failed. */
@@ -218,6 +232,22 @@ weft_status gda_create_links(struct gda *gda, int first, int count)
         for (uint32_t k = 0; k < gda_queues_to_pe(gda) && !status; k++)
             status = create_host_queue(gda, slab, first, pe, k);
     return status;
+}
+
+void gda_describe_dead_link(struct gda *gda, int pe)
+{
+    char *area = gda->area + gda_queue_index(gda, pe, 0) * gda->queue_bytes;
+    for (uint32_t k = 0; k < gda_queues_to_pe(gda); k++) {
+        uint32_t number = gda_queue_index(gda, pe, k);
+        struct weft_dev_gda_queue *q = &gda->queues[number];
+        gda_destroy_qp(&gda->qps[number]);
+        gda->qps[number] = (struct gda_qp){0};
+        struct gda_layout at = describe_host_queue(gda, gda->slabs, pe, pe, k);
+        place_queue(q, &at, area);
+        q->number = 0;
+        q->ring.doorbell = (uint64_t *)(void *)(area + at.page + NO_DOORBELL);
+        weft_dev_gda_ring_set(&q->ring, area + at.ring, gda->depth, 0);
+    }
 }
 
 void gda_publish_link(struct gda *gda, int pe)

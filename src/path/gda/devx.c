@@ -322,6 +322,9 @@ weft_status gda_stop_qp(const struct gda_qp *qp, uint32_t number, uint32_t *exec
 {
     enum { QUERY_BYTES = 16, STATE_BYTES = 512 };
     unsigned char command[IN_BYTES] = {0}, query[QUERY_BYTES] = {0}, state[STATE_BYTES] = {0};
+    *executed = 0;
+    if (!qp->qp) /* the NIC has never had it: see gda_describe_dead_link() */
+        return WEFT_OK;
     weft_status status = modify(qp, TO_ERROR_QP, number, command);
     put_field(query, opcode, QUERY_QP);
     put_field(query, object, number);

@@ -8,10 +8,11 @@
  *     UP          the test has passed; the threads that wait for the link go on
  *
  * A link whose test fails is up as well, and its queues have failed: failover.c executes their
- * requests over the other path. The same happens to links of a PE one of whose NICs has failed
- * towards itself. Their queues are stopped at once, and what was executed is reported to the peer
- * when it does not need the numbers in its mail any more, in whose place the counts come. Spin
- * model gda_link. */
+ * requests over the other path. A PE whose NIC refuses another queue leaves counts of 0 messages in
+ * place of the numbers, and both PEs go to UP at once, with queues that have failed. The same
+ * happens to links of a PE one of whose NICs has failed towards itself. Their queues are stopped at
+ * once, and what was executed is reported to the peer when it does not need the numbers in its mail
+ * any more, in whose place the counts come. Spin model gda_link. */
 #include "path/gda/failover.h"
 
 #include "base/clock.h"
@@ -21,6 +22,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TEST_BLOCKS = 3 };
 #define STEP_LIMIT ((uint64_t)10 * 1000 * 1000 * 1000)
@@ -54,19 +56,55 @@ static weft_status offer_queues(struct gda_failover *f, int pe)
     return status ? status : gda_ring_mail(f, pe);
 }
 
+/* Reports that nothing was executed on this end. The peer reads no numbers of this link, so it has
+ * nothing to connect to: the step is the last. */
+static weft_status report_no_queues(struct gda_failover *f, int pe)
+{
+    uint32_t counts[GDA_MAIL_QUEUES], count = gda_queues_to_pe(f->gda);
+    for (uint32_t k = 0; k < count; k++)
+        counts[k] = GDA_COUNTED;
+    struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, queues));
+    weft_status status = to.peer->ops->put_signal(
+        to, counts, count * sizeof *counts, gda_mail_field(f, pe, offsetof(struct gda_mail, step)),
+        GDA_STEP_CONNECTED, WEFT_SIGNAL_SET, false);
+    return status ? status : gda_ring_mail(f, pe);
+}
+
+static void finish_link(struct gda_failover *f, struct gda_new_link *link, const char *fault);
+
+/* The NIC has refused a queue to the PE. */
+static weft_status give_link_up(struct gda_failover *f, struct gda_new_link *link)
+{
+    static const char path[] = "path gda: ";
+    char cause[200];
+    const char *error = base_last_error();
+    error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
+    snprintf(cause, sizeof cause, "it was not created: %s", error);
+    gda_describe_dead_link(f->gda, link->pe);
+    weft_status status = report_no_queues(f, link->pe);
+    if (!status)
+        finish_link(f, link, cause);
+    return status;
+}
+
 static void begin_link(struct gda_failover *f, int pe)
 {
     struct gda_new_link *link = calloc(1, sizeof *link);
     weft_status status = link ? gda_create_links(f->gda, pe, 1)
                               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
-    if (!status)
+    bool refused = status == WEFT_ERR_SYSTEM;
+    if (link)
+        link->pe = pe;
+    if (refused)
+        status = give_link_up(f, link);
+    else if (!status)
         status = offer_queues(f, pe);
-    if (status) {
+    if (status || refused) {
         free(link);
-        f->gda->world->fail(f->gda->world, status, base_last_error());
+        if (status)
+            f->gda->world->fail(f->gda->world, status, base_last_error());
         return;
     }
-    link->pe = pe;
     link->next = f->new_links;
     f->new_links = link;
     set_state(f, link, GDA_LINK_OFFERED);
@@ -101,6 +139,12 @@ static weft_status report_step(struct gda_failover *f, int pe, enum gda_step ste
     struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, step));
     weft_status status = to.peer->ops->store(to, &value, sizeof value);
     return status ? status : gda_ring_mail(f, pe);
+}
+
+/* Whether the peer has left counts in place of numbers. */
+static bool has_counts(const struct gda_failover *f, const struct gda_new_link *link)
+{
+    return __atomic_load_n(&mail_from(f, link)->queues[0], __ATOMIC_RELAXED) & GDA_COUNTED;
 }
 
 static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
@@ -176,7 +220,7 @@ static bool end_test(struct gda_failover *f, const struct gda_new_link *link, co
     struct weft_dev_gda_queue *q = tested_queue(f->gda, link);
     uint64_t done = weft_dev_gda_look(q), blocks = test_blocks(f->gda);
     *fault = NULL;
-    if (__atomic_load_n(&mail_from(f, link)->queues[0], __ATOMIC_RELAXED) & GDA_COUNTED)
+    if (has_counts(f, link))
         *fault = "the peer has stopped the queue";
     else if (f->down_ns[link->adapter] &&
              clock_now_ns() - f->down_ns[link->adapter] >= GDA_DOWN_AFTER)
@@ -235,7 +279,10 @@ static bool advance_link(struct gda_failover *f, struct gda_new_link *link)
     weft_status status = WEFT_OK;
     const char *fault;
     if (state == GDA_LINK_OFFERED && step >= GDA_STEP_OFFERED) {
-        status = connect_link(f, link);
+        if (has_counts(f, link))
+            finish_link(f, link, "the peer's adapter refuses queues");
+        else
+            status = connect_link(f, link);
     } else if (state == GDA_LINK_CONNECTED && step >= GDA_STEP_CONNECTED) {
         post_test(f, link);
     } else if (state == GDA_LINK_TESTED && end_test(f, link, &fault)) {

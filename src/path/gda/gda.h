@@ -416,6 +416,9 @@ struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, in
 weft_status gda_create_queue_tables(struct gda *gda);
 /* Creates the queues to `count` PEs from `first` on. */
 weft_status gda_create_links(struct gda *gda, int first, int count);
+/* After gda_create_links() has failed: gives the queues to PE pe the form of queues that have
+ * failed before they executed anything. Threads can post to them; the NIC does not know them. */
+void gda_describe_dead_link(struct gda *gda, int pe);
 /* Connects the queues to PE pe with its queues of these numbers. */
 weft_status gda_connect_link(struct gda *gda, int pe, const uint32_t *numbers);
 /* The queues to PE pe may be used from now on. */
