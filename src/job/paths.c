@@ -482,11 +482,14 @@ static bool is_replaceable(weft_status status)
     return status == WEFT_ERR_NO_PATH || status == WEFT_ERR_SYSTEM || status == WEFT_ERR_PATH;
 }
 
-/* Ends a path that cannot be joined, and replaces it for all memory. */
+/* Ends a path that cannot be joined, and replaces it for all memory, also for a kind that the job
+ * uses later. */
 static weft_status replace_unjoined(struct weft_job *job, enum path_id path)
 {
-    char evidence[PROVE_EVIDENCE_BYTES];
+    char evidence[PROVE_EVIDENCE_BYTES], (*lacks)[PATH_LACKS_BYTES] = job->choosing.lacks[path];
     base_shorten(evidence, sizeof evidence, base_last_error());
+    for (int pe = 0; lacks && pe < job->npes; pe++)
+        base_shorten(lacks[pe], sizeof lacks[pe], evidence);
     if (job->paths.common[path])
         path_ops_of(path)->leave(job->paths.common[path]);
     job->paths.common[path] = NULL;
