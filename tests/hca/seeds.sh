@@ -10,10 +10,11 @@
 # Exit status 1: a test failed; the printed command line runs it alone.
 set -u
 bin=$1/bin first=${2:-1} last=${3:-50} pattern=${4:-.}
-programs='device_rma device_atomics device_runs device_signal device_wait device_collective device_packet
-    device_own device_words device_turns job_rma job_atomic job_wait job_collective job_team job_wait_types job_bounds
-    job_shmem_signal job_shmem_order job_shmem_lock job_shmem_rma_typed job_shmem_amo_typed job_shmem_teams
-    job_nvshmem_rma job_nvshmem_sync job_nvshmem_extensions'
+programs='device_rma device_atomics device_runs device_signal device_wait device_collective
+    device_packet device_own device_words device_split device_turns job_rma job_atomic job_wait
+    job_collective job_team job_wait_types job_bounds job_shmem_signal job_shmem_order
+    job_shmem_lock job_shmem_rma_typed job_shmem_amo_typed job_shmem_teams job_nvshmem_rma
+    job_nvshmem_sync job_nvshmem_extensions'
 failed=0 runs=0
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
