@@ -22,7 +22,7 @@ WEFT_KERNEL(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint6
  * uses, and reads the clock between the steps. */
 WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_trace *t)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer);
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer, 0);
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, dst, sizeof *dst, peer);
     uint64_t whole = sizeof *dst;
     t->called = weft_dev_clock_ns();
@@ -57,7 +57,7 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
 WEFT_KERNEL(gda_trace, (uint64_t *, dst), (int, peer), (uint64_t, rounds),
             (struct gda_trace *, trace), (struct device_times *, times))
 {
-    int status = weft_dev_state.gda ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
+    int status = weft_dev_state.gda.each ? WEFT_OK : WEFT_ERR_UNSUPPORTED;
     if (!status) { /* the first put of a queue takes another branch */
         weft_thread_p64(dst, 0, peer);
         weft_thread_quiet();

@@ -50,6 +50,7 @@ struct bench_options {
     bool list;  /* --list: print the benchmarks and end */
     bool trace; /* --trace: print the steps of one operation instead of the points (proxy, gda) */
     int ctas, threads; /* grid of device scopes: number of blocks; threads of a block */
+    int queues;        /* enum weft_queue_mode */
     int ctas_list[BENCH_SIZES_MAX], n_ctas; /* --ctas; each number is measured in turn as `ctas` */
     const char *html;
     const char *compare; /* --compare: the first file; `names` is the second */

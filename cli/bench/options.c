@@ -27,11 +27,15 @@ enum {
     KEY_REPETITIONS,
     KEY_CTAS,
     KEY_THREADS,
+    KEY_QUEUES,
     KEY_PATHS,
     KEY_ONE_PATH,
     KEY_TRACE,
     KEY_COMPARE,
 };
+
+/* In the order of enum weft_queue_mode. */
+static const char *const queue_mode_names[] = {"shared", "exclusive", "single"};
 
 static const struct argp_option option_list[] = {
     {"pes", 'n', "N", 0, "PEs of the job to start (2)", 0},
@@ -56,6 +60,8 @@ static const struct argp_option option_list[] = {
     {"ctas", KEY_CTAS, "LIST", 0,
      "blocks of the grid in put, get, p, g, atomic_add (1); each number of a list in turn", 0},
     {"threads", KEY_THREADS, "N", 0, "threads of a block (1024 on cuda, 64 on simt)", 0},
+    {"queues", KEY_QUEUES, "MODE", 0,
+     "how blocks share the queues of path gda: shared, exclusive, single (shared)", 0},
     {"trace", KEY_TRACE, NULL, 0,
      "proxy: print the steps of a put_signal and quiet; gda: those of a put and its completion", 0},
     {"verify", KEY_VERIFY, NULL, 0, "check contents before each timing (the default)", 0},
@@ -262,6 +268,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_THREADS:
         options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
+        return 0;
+    case KEY_QUEUES:
+        options->queues = parse_choice(state, "queues", argument, queue_mode_names,
+                                       sizeof queue_mode_names / sizeof queue_mode_names[0]);
         return 0;
     case KEY_PATHS:
         options->paths = argument;

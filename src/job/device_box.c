@@ -190,6 +190,14 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
                 (unsigned long long)record->expected, (unsigned long long)record->waited_ns);
             break;
         }
+        if (record->compare == WEFT_NE) { /* expected: index of the queue */
+            snprintf(
+                text, bytes,
+                "%s: queue %llu to a PE belongs to block %llu alone, and two threads posted to "
+                "it at the same time (weft_device_queue_mode)",
+                who, (unsigned long long)record->expected, (unsigned long long)record->expected);
+            break;
+        }
         /* expected: both strides; seen: size of an element in bytes */
         if (record->compare == WEFT_GE) {
             snprintf(

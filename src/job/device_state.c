@@ -474,6 +474,36 @@ weft_status device_quiet(struct weft_job *job)
     return state && state->proxy && !status ? device_proxy_quiet(state->proxy) : status;
 }
 
+/* Gives the present state to the units that have an older one, and to the copy of
+ * device_state_address(). */
+static weft_status renew_copies(struct weft_job *job)
+{
+    struct device_view *view = job->device->view;
+    weft_status status = WEFT_OK;
+    if (view->state)
+        status =
+            view->table_write(view, view->state, 0, &job->device->dev, sizeof job->device->dev);
+    pthread_mutex_lock(&units_lock);
+    if (!status && running == job)
+        status = upload_all(false);
+    pthread_mutex_unlock(&units_lock);
+    return status;
+}
+
+weft_status device_share_queues(struct weft_job *job, enum path_sharing sharing, int *blocks)
+{
+    struct device_state *state = job->device;
+    weft_status status = device_quiet(job);
+    *blocks = 0;
+    for (int path = 0; state && path < PATH_COUNT && !status; path++) {
+        const struct path_ops *ops = path_ops_of((enum path_id)path);
+        if (ops->share_queues &&
+            uses_own_transport(job, state->view, &state->dev, (enum path_id)path))
+            status = ops->share_queues(job->paths.common[path], sharing, &state->dev, blocks);
+    }
+    return status || !state ? status : renew_copies(job);
+}
+
 weft_status device_trace_proxy(struct weft_job *job, struct proxy_times *times, uint64_t n)
 {
     if (!job->device || !job->device->proxy)

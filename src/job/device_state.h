@@ -94,6 +94,9 @@ void device_stop(struct weft_job *job);
 weft_status device_team_made(struct weft_job *job, const struct weft_team *team);
 void device_team_gone(struct weft_job *job, const struct weft_team *team);
 
+/* See weft_device_queue_mode(). */
+weft_status device_share_queues(struct weft_job *job, enum path_sharing sharing, int *blocks);
+
 /* Completes the operations that device code passed to the host, at every PE. WEFT_OK without device
  * state. */
 weft_status device_quiet(struct weft_job *job);

@@ -168,6 +168,9 @@ struct path_found {
 
 struct path_facts;
 
+/* enum weft_queue_mode, see weft_device_queue_mode(). */
+enum path_sharing { PATH_SHARED_BY_NUMBER, PATH_SHARED_BY_NONE, PATH_SHARED_BY_ALL };
+
 /* The operations of a path. The caller has checked sizes and bounds. The local side of an operation
  * is any memory of this PE, its GPU's included. An entry that is NULL gets a default (table.c):
  * store, load, put_signal, iput and iget are made of put, get, atomic and quiet; fence is quiet;
@@ -249,6 +252,12 @@ struct path_ops {
     /* Waits until all operations that device code has posted to this path are complete at every
      * PE. */
     weft_status (*complete_device)(struct path_common *common);
+
+    /* Changes how blocks of device code share the path's queues, in *dev; nothing that device code
+     * has posted is incomplete, and no kernel posts. *blocks: how many blocks of a grid have queues
+     * of their own then. NULL: there is nothing to choose. */
+    weft_status (*share_queues)(struct path_common *common, enum path_sharing sharing,
+                                struct weft_dev *dev, int *blocks);
 
     /* Opens the state for one context. *state NULL: the path has none, so fence and quiet skip it;
      * it is opened again when the job gets a GPU side. */

@@ -20,7 +20,7 @@ WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uin
                                uint64_t *reserved)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, slot, 8, pe);
-    struct weft_dev_gda_queue *q = weft_dev_gda_queue_of(pe, 0);
+    struct weft_dev_gda_queue *q = weft_dev_gda_flag_queue(pe);
     uint64_t turns = weft_dev_gda_reserve(q, 1), whole = 8;
     weft_dev_store_u64(reserved, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     while (!weft_dev_load_u64(go, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
@@ -41,8 +41,8 @@ WEFT_KERNEL(first, (uint64_t *, slots), (struct stage *, stage), (uint64_t, valu
     while (!weft_dev_load_u64(&stage->reserved, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS))
         weft_dev_nanosleep(1000);
     weft_thread_p64(slots + LATE, value, pe);
-    struct weft_dev_gda_queue *q = weft_dev_gda_queue_of(pe, 0);
-    stage->marked = weft_dev_state.gda->used[q->used_bit / 64] >> q->used_bit % 64 & 1;
+    struct weft_dev_gda_queue *q = weft_dev_gda_flag_queue(pe);
+    stage->marked = weft_dev_state.gda.used[q->used_bit / 64] >> q->used_bit % 64 & 1;
     weft_dev_store_u64(&stage->quieting, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     weft_thread_quiet();
     stage->early = !weft_dev_gda_reached(q, weft_dev_gda_head(q));

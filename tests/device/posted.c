@@ -19,7 +19,7 @@ WEFT_DEVICE uint64_t word_of(unsigned call, unsigned i)
 WEFT_KERNEL(give, (uint64_t *, data), (const uint64_t *, mine), (uint64_t *, signals),
             (uint64_t *, blocks))
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(1);
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(1, 0);
     uint64_t before = weft_dev_gda_head(q);
     for (unsigned call = 0; call < CALLS; call++) {
         uint64_t *to = data + call * WORDS, *signal = signals + call;

@@ -2,8 +2,8 @@
 /* Puts and gets of device code over path gda with several NICs, at sizes around the one from which
  * they are split:
  *   split       every byte arrives, and no other byte changes, in every form, from registered
- * memory and from other memory; a blocking put's source is overwritten at once split nics  the
- * parts use one queue of each NIC, smaller transfers the block's own queue */
+ *               memory and from other memory; a blocking put's source is overwritten at once
+ *   split nics  the parts use one queue of each NIC, smaller transfers the block's own queue */
 #include "device_test.h"
 
 enum { PUT, PUT_NBI, PUT_NBI_FENCE, GET, GET_NBI, PUT_SIGNAL, PUT_SIGNAL_NBI, FORMS };
@@ -119,7 +119,7 @@ WEFT_KERNEL(get, (int, form), (size_t, bytes), (uint32_t, round), (unsigned char
 WEFT_KERNEL(watch, (int, acting), (int, gets), (size_t, bytes), (unsigned char *, data),
             (unsigned char *, mine), (uint32_t *, shape), (uint64_t *, used))
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint64_t before[QUEUES_MOST];
     int pe = (weft_dev_my_pe() + 1) % weft_dev_n_pes();
     if (weft_dev_thread_rank() || weft_dev_block_rank() != (unsigned)acting)

@@ -54,6 +54,8 @@ weft_status bench_device_prepare(struct bench *bench)
         return WEFT_OK;
     weft_status status = weft_device_start(bench->job);
     if (!status)
+        status = weft_device_queue_mode(bench->job, (weft_queue_mode)bench->options->queues, NULL);
+    if (!status)
         status = allocate_zeroed(bench, BENCH_CTAS_MAX * sizeof(struct device_times), &times);
     if (!status)
         status = allocate_zeroed(bench, 4096, &words);

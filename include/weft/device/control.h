@@ -68,6 +68,30 @@ weft_kind weft_device_kind(const weft_job *job);
  * use this team. Valid while the team exists; the same at every member. */
 int weft_team_device(const weft_team *team);
 
+/* How the blocks of a grid share the queues of an adapter to a PE (path gda, WEFT_GDA_QUEUES of
+ * them to each PE). */
+typedef enum weft_queue_mode {
+    WEFT_QUEUES_SHARED,    /* block b uses queue b modulo their number; the default */
+    WEFT_QUEUES_EXCLUSIVE, /* the first blocks have a queue each, for puts, gets and puts with a
+                              signal of the block (weft_block_...; in blocks of one thread all
+                              forms), which they post without atomics. All else shares the others.
+                            */
+    WEFT_QUEUES_SINGLE,    /* all blocks use one queue, so that a fence need not wait; with several
+                              adapters one queue of each */
+} weft_queue_mode;
+
+/* Chooses the mode for the kernels that this PE launches from now on, and completes what earlier
+ * kernels have posted; none may run. *blocks (may be NULL): number of blocks that have queues of
+ * their own; 0 where device code posts to no queues (other paths, the proxy). Modules of the driver
+ * API need another weft_module_init().
+ *
+ * In mode WEFT_QUEUES_EXCLUSIVE the program guarantees that one kernel at a time communicates. On
+ * simt two kernels that meet in a queue are an error of device code (weft_device_check()); on a GPU
+ * requests are lost.
+ * Errors: WEFT_ERR_ARGUMENT (null; no such mode), _CONFIG (too few queues; the sentence says how
+ * many), and errors of device code. */
+weft_status weft_device_queue_mode(weft_job *job, weft_queue_mode mode, int *blocks);
+
 /* Returns WEFT_OK, or the first error in device code since the job began: a wait that timed out, an
  * address in no segment, a PE that no path reaches. The sentence names operation, block, thread,
  * address and values. After an error the job stays failed, and every other host call returns the

@@ -70,18 +70,18 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
  * instructions matters most (tools/gda_instructions.sh). Returns 0 in other cases; *turns is what
  * the reservation of the block returned. */
 WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft_dev_gda_place at,
-                                       uint64_t value, uint32_t bytes, uint64_t *turns)
+                                       uint64_t value, uint32_t bytes, int pe, uint64_t *turns)
 {
     struct weft_dev_gda_ring ring = weft_dev_gda_ring_of(q);
-    *turns = weft_dev_gda_reserve(q, 1);
+    int exclusive = weft_dev_gda_is_exclusive(q, pe);
+    *turns = weft_dev_gda_reserve_any(q, 1, exclusive);
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint32_t base = (uint32_t)(*turns >> 32);
     if (!WEFT_DEV_LIKELY(!weft_dev_gda_ahead(*turns) && base != ~(uint32_t)0 &&
                          weft_dev_gda_room(&ring, (uint32_t)done, base + 1)))
         return 0;
     weft_dev_gda_value(&ring, base, at, value, bytes, 0);
-    if (!WEFT_DEV_LIKELY(!weft_dev_gda_ring_for(q, &ring, base, base + 1)))
-        weft_dev_gda_follow(q, base + 1);
+    weft_dev_gda_publish_any(q, &ring, base, base + 1, 0, exclusive);
     return 1;
 }
 
@@ -90,7 +90,7 @@ WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct w
                                     struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
 {
     uint64_t turns;
-    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, &turns)))
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, r->pe, &turns)))
         weft_dev_gda_p_late(q, r, at, turns);
 }
 
@@ -128,7 +128,7 @@ WEFT_DEVICE void weft_dev_gda_p_together(struct weft_dev_gda_queue *q, struct we
 
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_queue_for(r);
     weft_lane_mask together = weft_dev_active_mask(), group = together;
     uint64_t whole = r->bytes;
     if (!(together & (together - 1))) {
@@ -147,7 +147,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned bytes,
                                                uint64_t value, int pe)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe, weft_dev_block_threads() == 1);
     uint64_t whole = bytes, turns;
     if (weft_dev_block_threads() > 1) {
         struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
@@ -156,7 +156,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned b
         return;
     }
     struct weft_dev_gda_place at = weft_dev_gda_there(q, symmetric, pe, &whole);
-    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, &turns))) {
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, pe, &turns))) {
         struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
         r.value = value;
         weft_dev_gda_p_late(q, &r, at, turns);
@@ -273,7 +273,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_fetch(struct weft_dev_request *r)
     uint64_t value = 0, whole = r->bytes;
     struct weft_dev_gda_place at = weft_dev_gda_spot(r->symmetric, r->pe, &whole);
     struct weft_dev_gda_queue *q =
-        atomic ? weft_dev_gda_word_queue(at.address, r->pe) : weft_dev_gda_own_queue(r->pe);
+        atomic ? weft_dev_gda_word_queue(at.address, r->pe) : weft_dev_gda_queue_for(r);
     weft_lane_mask mask = weft_dev_active_mask(), all = mask;
     mask = weft_dev_match_any_u64(mask, (uintptr_t)q | (uint64_t)fetches) & weft_dev_lanes_half();
     WEFT_DEV_IN_TURN(all, mask)
@@ -426,7 +426,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
 WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
                                             const struct weft_dev_request *r, uint64_t *end)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     enum { PART = WEFT_DEV_AREAS, WORD = 8 };
     uint32_t chunk = gda->first[PART] + (uint32_t)(gda->skip[PART] >> gda->chunk_bits[PART]);
     struct weft_dev_gda_place there, here;
@@ -454,10 +454,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
 
 /* Whether the completion of a put's write or of a get's read does not say that the data are in
  * memory. A blocking get issues its DUMP at once. */
-WEFT_DEVICE uint32_t weft_dev_gda_leaves_open(const struct weft_dev_request *r)
+WEFT_DEVICE uint32_t weft_dev_gda_leaves_open(const struct weft_dev_gda_queue *q,
+                                              const struct weft_dev_request *r)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
-    return r->operation != WEFT_DEV_OP_GET ? gda->data_keys : r->nbi ? gda->dumps : 0;
+    if (r->operation != WEFT_DEV_OP_GET)
+        return weft_dev_gda_data_keys(q, r->pe);
+    return r->nbi ? weft_dev_state.gda.dumps : 0;
 }
 
 /* A put or get through one queue; also the data of a put with signal. *end: block count that the
@@ -479,9 +481,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_transfer(struct weft_dev_gda_queue *q,
         int copied = !get && !r->nbi && left <= WEFT_DEV_GDA_COPIED;
         piece = piece < 1u << 30 ? piece : 1u << 30;
         if (!copied && weft_dev_gda_here(q, local, &piece, &here)) {
-            there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there);
+            there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there, r->pe);
             if (!weft_dev_gda_move_one(q, r, get ? WEFT_DEV_GDA_READ : WEFT_DEV_GDA_WRITE, there,
-                                       here, (uint32_t)piece, weft_dev_gda_leaves_open(r), end))
+                                       here, (uint32_t)piece, weft_dev_gda_leaves_open(q, r), end))
                 return 0;
         } else if (get) {
             piece = weft_dev_gda_get_through(q, r, remote, local, left);
@@ -504,7 +506,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_transfer(struct weft_dev_gda_queue *q,
 WEFT_DEVICE int weft_dev_gda_flush_get(struct weft_dev_gda_queue *q,
                                        const struct weft_dev_request *r, uint64_t *end)
 {
-    return r->operation != WEFT_DEV_OP_GET || !weft_dev_state.gda->dumps ||
+    return r->operation != WEFT_DEV_OP_GET || !weft_dev_state.gda.dumps ||
            weft_dev_gda_flush(q, r, end);
 }
 
@@ -522,7 +524,7 @@ enum {
 WEFT_DEVICE int weft_dev_gda_is_split(const struct weft_dev_request *r)
 {
     uint64_t most = r->bytes >> WEFT_DEV_GDA_SPLIT_BITS;
-    return most > 1 && weft_dev_state.gda->adapters > 1 && most >= weft_dev_state.gda->adapters;
+    return most > 1 && weft_dev_state.gda.adapters > 1 && most >= weft_dev_state.gda.adapters;
 }
 
 /* A transfer in parts, in memory: in registers its fields would be held across the calls that use
@@ -541,7 +543,7 @@ WEFT_DEVICE void weft_dev_gda_issue_parts(struct weft_dev_gda_parts *p)
     WEFT_NO_UNROLL
     for (p->i = 0; p->i < p->count && p->done; p->i++) {
         p->part.bytes = p->i + 1 < p->count ? p->each : p->left;
-        p->done = weft_dev_gda_transfer(weft_dev_gda_part_queue(p->part.pe, p->i), &p->part,
+        p->done = weft_dev_gda_transfer(weft_dev_gda_part_queue(&p->part, p->i), &p->part,
                                         &p->ends[p->i]);
         p->part.symmetric = (const char *)p->part.symmetric + p->part.bytes;
         p->part.local = (char *)p->part.local + p->part.bytes;
@@ -554,7 +556,7 @@ WEFT_DEVICE void weft_dev_gda_split(const struct weft_dev_request *r)
     struct weft_dev_gda_parts p;
     p.part = *r;
     p.left = r->bytes;
-    p.count = weft_dev_state.gda->adapters;
+    p.count = weft_dev_state.gda.adapters;
     p.each = (r->bytes / p.count + WEFT_DEV_GDA_PART_UNIT - 1) / WEFT_DEV_GDA_PART_UNIT *
              WEFT_DEV_GDA_PART_UNIT;
     p.done = 1;
@@ -562,11 +564,11 @@ WEFT_DEVICE void weft_dev_gda_split(const struct weft_dev_request *r)
     WEFT_NO_UNROLL
     for (p.i = 0; p.i < p.count && p.done && !r->nbi; p.i++)
         if (p.ends[p.i])
-            p.done = weft_dev_gda_flush_get(weft_dev_gda_part_queue(r->pe, p.i), r, &p.ends[p.i]);
+            p.done = weft_dev_gda_flush_get(weft_dev_gda_part_queue(r, p.i), r, &p.ends[p.i]);
     WEFT_NO_UNROLL
     for (p.i = 0; p.i < p.count && p.done && !r->nbi; p.i++)
         if (p.ends[p.i])
-            p.done = weft_dev_gda_await(weft_dev_gda_part_queue(r->pe, p.i), r, p.ends[p.i]);
+            p.done = weft_dev_gda_await(weft_dev_gda_part_queue(r, p.i), r, p.ends[p.i]);
 }
 
 /* ------------------------------------------------------------------------------------ strided */
@@ -575,7 +577,7 @@ WEFT_DEVICE void weft_dev_gda_split(const struct weft_dev_request *r)
 WEFT_DEVICE_NOINLINE int weft_dev_gda_column(const struct weft_dev_request *r, const char *there,
                                              char *here, uint32_t width)
 {
-    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(r->pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_queue_for(r);
     uint64_t far_step = (uint64_t)r->remote_stride * r->bytes;
     uint64_t near_step = (uint64_t)r->local_stride * r->bytes;
     int put = r->operation == WEFT_DEV_OP_IPUT, done = 1;
@@ -655,7 +657,7 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
                                                 struct weft_dev_gda_place signal, int add,
                                                 uint64_t *end)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     const char *src = r->local ? (const char *)r->local : (const char *)&r->compare;
     int copied = !r->local || (!r->nbi && r->bytes <= WEFT_DEV_GDA_COPIED);
     uint64_t whole = r->bytes;
@@ -678,9 +680,9 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
         weft_dev_gda_fill(&span, blocks - 1);
         weft_dev_gda_inline_data(&q->ring, span.base, src, (uint32_t)whole);
     } else if (whole) {
-        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE, weft_dev_gda_keyed_data(q, spot),
-                          here, (uint32_t)whole, 0);
-        if (gda->data_keys)
+        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE,
+                          weft_dev_gda_keyed_data(q, spot, r->pe), here, (uint32_t)whole, 0);
+        if (weft_dev_gda_data_keys(q, r->pe))
             weft_dev_gda_leave_open(q, span.end);
         *end = span.end;
     }
@@ -698,14 +700,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
     int add = r->what == WEFT_SIGNAL_ADD;
-    struct weft_dev_gda_queue *q = add && weft_dev_state.gda->adapters > 1
+    struct weft_dev_gda_queue *q = add && weft_dev_state.gda.adapters > 1
                                        ? weft_dev_gda_word_queue(signal.address, r->pe)
-                                       : weft_dev_gda_own_queue(r->pe);
+                                       : weft_dev_gda_queue_for(r);
     uint64_t end;
     if (!weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
         if (!weft_dev_gda_transfer(q, r, &end))
             return;
-        weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda->ordered);
+        weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda.ordered);
     }
     if (!r->nbi && end)
         weft_dev_gda_await(q, r, end);
@@ -717,7 +719,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_packet(const struct weft_dev_request *r)
     uint64_t wire[2];
     wire[0] = (r->compare & 0xffffffffu) | r->value << 32;
     wire[1] = r->compare >> 32 | r->value << 32;
-    weft_dev_gda_put_inline(weft_dev_gda_own_queue(r->pe), r, (const char *)r->symmetric,
+    weft_dev_gda_put_inline(weft_dev_gda_queue_for(r), r, (const char *)r->symmetric,
                             (const char *)wire, 16);
 }
 
@@ -764,10 +766,11 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_near(struct weft_dev_request *r)
 
 /* ----------------------------------------------------------------------------- as a transport */
 
-/* Issues a flush to each used queue that needs one, so that all flushes are in flight at once. */
+/* Issues a flush to each used queue that needs one, so that all flushes are in flight at once.
+ * Exclusive queues never do. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
     uint64_t end;
     WEFT_NO_UNROLL
@@ -788,7 +791,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
  * PEs with a direct address. A queue that is already known to be complete costs two loads. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r, int near)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
     struct weft_dev_request waits = *r;
     if (gda->data_keys | gda->dumps)
@@ -822,9 +825,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_request r =
         weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
-    int apart = weft_dev_state.gda->no_atomics != 0;
-    int ordered =
-        !quiet && !apart && weft_dev_state.gda->each == 1 && !weft_dev_state.gda->data_keys;
+    int apart = weft_dev_state.gda.no_atomics != 0;
+    int ordered = !quiet && !apart && weft_dev_gda_has_one_queue() && !weft_dev_state.gda.data_keys;
     if (ordered && weft_dev_state.all_atomics)
         return;
     if (!quiet && apart)
@@ -866,9 +868,9 @@ WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
         /* The flag of the previous synchronisation must not arrive after this one: all flags use
          * one queue. */
         weft_dev_gda_order(0);
-        weft_dev_gda_signal(weft_dev_gda_queue_of(r->pe, 0), r,
+        weft_dev_gda_signal(weft_dev_gda_flag_queue(r->pe), r,
                             weft_dev_gda_word_spot(r->symmetric, r->pe), 0,
-                            weft_dev_state.gda->ordered);
+                            weft_dev_state.gda.ordered);
         return;
     default:
         return;
@@ -879,8 +881,8 @@ WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
 WEFT_DEVICE uint64_t weft_dev_gda_move_all(const struct weft_dev_request *r)
 {
     uint64_t end;
-    int issued = weft_dev_gda_transfer(weft_dev_gda_own_queue(r->pe), r, &end) &&
-                 (r->nbi || !end || weft_dev_gda_flush_get(weft_dev_gda_own_queue(r->pe), r, &end));
+    int issued = weft_dev_gda_transfer(weft_dev_gda_queue_for(r), r, &end) &&
+                 (r->nbi || !end || weft_dev_gda_flush_get(weft_dev_gda_queue_for(r), r, &end));
     return issued && !r->nbi ? end : 0;
 }
 
@@ -890,7 +892,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_move_all(const struct weft_dev_request *r)
 WEFT_DEVICE int weft_dev_gda_is_for_owner(const struct weft_dev_request *r)
 {
     int signals = r->operation == WEFT_DEV_OP_SIGNAL || r->operation == WEFT_DEV_OP_PUT_SIGNAL;
-    return weft_dev_state.gda->no_atomics &&
+    return weft_dev_state.gda.no_atomics &&
            (r->operation == WEFT_DEV_OP_ATOMIC || (signals && r->what == WEFT_SIGNAL_ADD));
 }
 
@@ -920,7 +922,7 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
         WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
         end = weft_dev_gda_move_all(r);
         if (end)
-            weft_dev_gda_await(weft_dev_gda_own_queue(r->pe), r, end);
+            weft_dev_gda_await(weft_dev_gda_queue_for(r), r, end);
         return 0;
     default:
         break;

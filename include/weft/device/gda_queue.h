@@ -17,6 +17,9 @@
  * block takes the turn back for all marks in sequence, and rings the doorbell once for all of them.
  * The last request of a reservation takes one block and is signalled.
  *
+ * A queue that only one thread at a time uses needs neither atomics nor marks
+ * (weft_dev_gda_reserve_exclusive(), weft_dev_gda_publish_exclusive()).
+ *
  * The completion queue is collapsed: the NIC keeps one entry, for the last completed request, with
  * an index of 16 bits. `done` is the known part of the full count. Every reservation raises `done`
  * to the value it needs before its requests are stored, so `done` is never more than one ring
@@ -70,7 +73,7 @@ struct weft_dev_gda_queue {
  * reservation takes the same code as one that comes too early. */
 #define WEFT_DEV_GDA_UNUSED ((uint64_t)0xffffffffu)
 
-/* 2^32 / each, rounded up (0 for each = 1): the factor that weft_dev_gda_queue_of() uses. */
+/* 2^32 / each, rounded up (0 for each = 1): the factor that weft_dev_gda_shared_index() uses. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_fraction(uint32_t each)
 {
     return (uint32_t)((((uint64_t)1 << 32) + each - 1) / each);
@@ -132,6 +135,15 @@ WEFT_DEVICE uint64_t weft_dev_gda_reserve(struct weft_dev_gda_queue *q, uint32_t
 {
     return weft_dev_global_add_u64(&q->turns, (uint64_t)blocks << 32, WEFT_ORDER_RELAXED,
                                    WEFT_SCOPE_GPU);
+}
+
+/* The same for a queue that one thread at a time uses. */
+WEFT_DEVICE uint64_t weft_dev_gda_reserve_exclusive(struct weft_dev_gda_queue *q, uint32_t blocks)
+{
+    uint64_t turns = weft_dev_load_u64(&q->turns, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    weft_dev_store_u64(&q->turns, turns + ((uint64_t)blocks << 32), WEFT_ORDER_RELAXED,
+                       WEFT_SCOPE_GPU);
+    return turns;
 }
 
 /* Number of earlier blocks that are not published yet. 0: it is the caller's turn. The fence in
@@ -444,6 +456,20 @@ WEFT_DEVICE void weft_dev_gda_publish(struct weft_dev_gda_queue *q,
         weft_dev_gda_publish_late(q, base, end, ahead);
     else if (__builtin_expect(weft_dev_gda_ring_for(q, ring, (uint32_t)base, (uint32_t)end), 0))
         weft_dev_gda_follow(q, (uint32_t)end);
+}
+
+/* The same for a queue that one thread at a time uses, and that has been used before. Returns 0 on
+ * simt when another thread has reserved blocks meanwhile. */
+WEFT_DEVICE int weft_dev_gda_publish_exclusive(struct weft_dev_gda_queue *q,
+                                               const struct weft_dev_gda_ring *ring, uint32_t end)
+{
+    weft_dev_gda_record_end(ring, end);
+    weft_dev_gda_bell(ring, end);
+    int alone = 1;
+    if (!WEFT_TARGET_GPU)
+        alone = weft_dev_load_u64(&q->turns, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) >> 32 == end;
+    weft_dev_store_u64(&q->turns, (uint64_t)end << 32 | end, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    return alone;
 }
 
 WEFT_DEVICE void weft_dev_gda_publish_filled(struct weft_dev_gda_queue *q, uint64_t base,

@@ -25,7 +25,7 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_
  * which a record shows, the result are queues that have failed. */
 WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     struct weft_dev_patience patience;
     uint64_t first, *word = &gda->wanted[pe / 64], bit = (uint64_t)1 << pe % 64;
     uint32_t polls = 0;
@@ -57,20 +57,36 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_
 }
 #endif
 
-/* `which` modulo `each`, the number of queues to a PE. Two multiplications compute it, exactly
- * while `which` is less than 2^26. */
-WEFT_DEVICE uint32_t weft_dev_gda_queue_index(const struct weft_dev_gda *gda, uint32_t which)
+/* The index of the shared queue for `which`: equal numbers give the same queue, and consecutive
+ * numbers use all of them. Two multiplications compute `which` modulo `shared`, exactly while
+ * `which` is less than 2^26. */
+WEFT_DEVICE uint32_t weft_dev_gda_shared_index(const struct weft_dev_gda_sharing *sharing,
+                                               uint32_t which)
 {
-    return (uint32_t)((uint64_t)(which * gda->fraction) * gda->each >> 32);
+    return sharing->shared_from +
+           (uint32_t)((uint64_t)(which * sharing->fraction) * sharing->shared >> 32);
 }
 
-/* The queue to PE pe for `which`: equal numbers give the same queue, and consecutive numbers use
- * all queues. */
-WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_of(int pe, uint32_t which)
+/* The index of the calling block's queue. alone: no other thread of the block posts meanwhile. */
+WEFT_DEVICE uint32_t weft_dev_gda_own_index(const struct weft_dev_gda *gda, int alone)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint32_t queue = weft_dev_gda_queue_index(gda, which);
-    return weft_dev_gda_queues_to(gda, pe) + queue;
+    uint32_t block = weft_dev_block_rank();
+    return block < gda->sharing.exclusive && alone
+               ? block
+               : weft_dev_gda_shared_index(&gda->sharing, block);
+}
+
+/* Whether the queue to PE pe belongs to one block. On a GPU its address tells: what the queue says
+ * would have to be loaded first. */
+WEFT_DEVICE int weft_dev_gda_is_exclusive(const struct weft_dev_gda_queue *q, int pe)
+{
+    uint32_t exclusive = weft_dev_state.gda.sharing.exclusive;
+#if WEFT_TARGET_GPU
+    return exclusive && q < weft_dev_gda_queues_to(&weft_dev_state.gda, pe) + exclusive;
+#else
+    (void)pe;
+    return exclusive && q->name < exclusive;
+#endif
 }
 
 /* The queue with that bit in weft_dev_gda.used; it is connected. */
@@ -81,27 +97,64 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_used_queue(const struct weft
     return weft_dev_gda_queues_to(gda, (int)pe) + (bit - pe * gda->each);
 }
 
-WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe)
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe, int alone)
 {
-    return weft_dev_gda_queue_of(pe, weft_dev_block_rank());
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    return weft_dev_gda_queues_to(gda, pe) + weft_dev_gda_own_index(gda, alone);
 }
 
-/* The queue to PE pe for part `i` of a block's transfer: the block's own queue for part 0, and
- * queues of the other NICs for the parts up to the number of NICs. Queue k uses NIC k % adapters,
- * and there is at least one queue for each NIC. */
-WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_part_queue(int pe, uint32_t i)
+/* Whether the request may take an exclusive queue: only one thread makes it, and it needs no flush
+ * later, which other threads of the block would issue. */
+WEFT_DEVICE int weft_dev_gda_is_alone(const struct weft_dev_request *r)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
-    uint32_t own = weft_dev_gda_queue_index(gda, weft_dev_block_rank());
-    uint32_t nic = (own + i) % gda->adapters, queue = own - own % gda->adapters + nic;
-    return weft_dev_gda_queues_to(gda, pe) + (queue < gda->each ? queue : nic);
+    int open = r->operation == WEFT_DEV_OP_GET && r->nbi && weft_dev_state.gda.dumps;
+    return (r->of_block || weft_dev_block_threads() == 1) && !open;
+}
+
+/* The queue of a put, get, p, g, packet or put with signal. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queue_for(const struct weft_dev_request *r)
+{
+    return weft_dev_gda_own_queue(r->pe, weft_dev_gda_is_alone(r));
+}
+
+/* The queue for part `i` of a transfer: the request's own queue for part 0, and shared queues of
+ * the other NICs for the parts up to the number of NICs. Queue k uses NIC k % adapters, and the
+ * shared queues begin with one for each NIC. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_part_queue(const struct weft_dev_request *r,
+                                                               uint32_t i)
+{
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    const struct weft_dev_gda_sharing *sharing = &gda->sharing;
+    uint32_t own = weft_dev_gda_own_index(gda, weft_dev_gda_is_alone(r));
+    uint32_t nic = (own + i) % gda->adapters;
+    uint32_t first = own < sharing->exclusive ? sharing->shared_from : own - own % gda->adapters;
+    uint32_t queue = first + nic, end = sharing->shared_from + sharing->shared;
+    queue = queue < end ? queue : sharing->shared_from + nic;
+    return weft_dev_gda_queues_to(gda, r->pe) + (i ? queue : own);
 }
 
 /* The queue for updates of one word, whichever block issues them; `address` is the word's address
- * at that PE. */
+ * at that PE. The NIC that it leads to depends on nothing but the address. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_word_queue(uint64_t address, int pe)
 {
-    return weft_dev_gda_queue_of(pe, weft_dev_gda_word(address));
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    uint32_t queue = weft_dev_gda_word(address) % gda->each;
+    if (gda->sharing.shared != gda->each)
+        queue = gda->sharing.shared_from + queue % gda->adapters;
+    return weft_dev_gda_queues_to(gda, pe) + queue;
+}
+
+/* The queue for the flags of all synchronisations. */
+WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_flag_queue(int pe)
+{
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    return weft_dev_gda_queues_to(gda, pe) + gda->sharing.shared_from;
+}
+
+/* Whether all operations towards a PE use one queue. */
+WEFT_DEVICE int weft_dev_gda_has_one_queue(void)
+{
+    return weft_dev_state.gda.sharing.shared == 1 && !weft_dev_state.gda.sharing.exclusive;
 }
 
 /* Segment of a checked symmetric address, with the team areas as one more segment, and its offset
@@ -113,7 +166,7 @@ WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
         part = WEFT_DEV_AREAS;
         *offset = (uintptr_t)symmetric - weft_dev_state.segment[WEFT_DEV_AREAS].base;
     }
-    *offset += weft_dev_state.gda->skip[part];
+    *offset += weft_dev_state.gda.skip[part];
     return part;
 }
 
@@ -122,7 +175,7 @@ WEFT_DEVICE int weft_dev_gda_find(const void *symmetric, uint64_t *offset)
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, int pe,
                                                         uint64_t *bytes)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     struct weft_dev_gda_place at;
     uint64_t offset;
     int part = weft_dev_gda_find(symmetric, &offset);
@@ -143,12 +196,20 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_g
     return spot;
 }
 
+/* Distance in the key table from the strict-order key to the key for data. Data of an exclusive
+ * queue have strict order, so that it never needs a flush. */
+WEFT_DEVICE uint32_t weft_dev_gda_data_keys(const struct weft_dev_gda_queue *q, int pe)
+{
+    uint32_t distance = weft_dev_state.gda.data_keys;
+    return distance && weft_dev_gda_is_exclusive(q, pe) ? 0 : distance;
+}
+
 /* With a relaxed-ordering key where there is one: for data only, never for words that are
  * polled. */
-WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q,
-                                                              struct weft_dev_gda_place spot)
+WEFT_DEVICE struct weft_dev_gda_place
+weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q, struct weft_dev_gda_place spot, int pe)
 {
-    spot.key = q->remote_keys[spot.key + weft_dev_state.gda->data_keys];
+    spot.key = q->remote_keys[spot.key + weft_dev_gda_data_keys(q, pe)];
     return spot;
 }
 
@@ -163,7 +224,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const struct weft_dev_g
 WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void *local,
                                   uint64_t *bytes, struct weft_dev_gda_place *at)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint64_t offset, end, whole;
     int part;
     if (weft_dev_find(local, 1, &part, &offset))
@@ -185,7 +246,7 @@ WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void
  * Returns 0 when it cannot, or when a thread has abandoned the queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_raise_alarm(const struct weft_dev_gda_queue *q)
 {
-    uint32_t *alarm = weft_dev_state.gda->alarm;
+    uint32_t *alarm = weft_dev_state.gda.alarm;
     if (!alarm ||
         weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == WEFT_DEV_GDA_FAILED)
         return 0;
@@ -310,6 +371,7 @@ struct weft_dev_gda_span {
     uint64_t base, end;
     uint32_t ahead;   /* earlier blocks that are not published; 0: it is this span's turn */
     uint32_t fillers; /* blocks that begin no message */
+    int exclusive;    /* no other thread posts to the queue */
     uint64_t counted; /* fillers before the span, if it is its turn */
 };
 
@@ -319,7 +381,7 @@ struct weft_dev_gda_span {
  * of the publishing makes the mark visible here (acquire). Spin model gda_used. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue *q)
 {
-    const struct weft_dev_gda *gda = weft_dev_state.gda;
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint64_t bit = (uint64_t)1 << q->used_bit % 64, *word = &gda->used[q->used_bit / 64];
     if (!(weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) & bit))
         weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
@@ -361,6 +423,7 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->ring = weft_dev_gda_ring_of(q);
     span->ahead = weft_dev_gda_ahead(turns);
     span->fillers = 0;
+    span->exclusive = weft_dev_gda_is_exclusive(q, r->pe);
     span->counted = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
@@ -377,11 +440,39 @@ WEFT_DEVICE void weft_dev_gda_fill(struct weft_dev_gda_span *span, uint32_t n)
     span->counted = n && !span->ahead ? weft_dev_gda_counted(span->q) : 0;
 }
 
+WEFT_DEVICE uint64_t weft_dev_gda_reserve_any(struct weft_dev_gda_queue *q, uint32_t blocks,
+                                              int exclusive)
+{
+    return exclusive ? weft_dev_gda_reserve_exclusive(q, blocks) : weft_dev_gda_reserve(q, blocks);
+}
+
+/* A thread of another block, or another thread of the block at the same time, uses an exclusive
+ * queue. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_refuse_sharing(const struct weft_dev_gda_queue *q)
+{
+    weft_dev_record(WEFT_DEV_RECORD_REFUSED, WEFT_DEV_OP_PUT, WEFT_ERR_ARGUMENT, -1, -1, NULL,
+                    WEFT_NE, q->name, 0, 0);
+    weft_dev_fail(WEFT_ERR_ARGUMENT);
+}
+
 /* Reserves blocks, and waits until the ring has space for them. */
 WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
                                    const struct weft_dev_request *r, uint32_t blocks)
 {
-    return weft_dev_gda_begin_at(span, q, r, blocks, weft_dev_gda_reserve(q, blocks));
+    return weft_dev_gda_begin_at(
+        span, q, r, blocks,
+        weft_dev_gda_reserve_any(q, blocks, weft_dev_gda_is_exclusive(q, r->pe)));
+}
+
+/* Publishes blocks `base` to `end` of a queue, see weft_dev_gda_publish(). */
+WEFT_DEVICE void weft_dev_gda_publish_any(struct weft_dev_gda_queue *q,
+                                          const struct weft_dev_gda_ring *ring, uint64_t base,
+                                          uint64_t end, uint32_t ahead, int exclusive)
+{
+    if (!exclusive || !WEFT_DEV_LIKELY(!ahead))
+        weft_dev_gda_publish(q, ring, base, end, ahead);
+    else if (!weft_dev_gda_publish_exclusive(q, ring, (uint32_t)end))
+        weft_dev_gda_refuse_sharing(q);
 }
 
 WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
@@ -390,7 +481,8 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
         WEFT_DEV_CALL_RARELY(weft_dev_gda_leave_fillers, span->q, span->base, span->fillers);
     else if (span->fillers)
         weft_dev_gda_add_fillers(span->q, span->counted, span->fillers, (uint32_t)span->end);
-    weft_dev_gda_publish(span->q, &span->ring, span->base, span->end, span->ahead);
+    weft_dev_gda_publish_any(span->q, &span->ring, span->base, span->end, span->ahead,
+                             span->exclusive);
 }
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's

@@ -39,17 +39,21 @@ struct weft_dev_request {
     /* 1: may return before it is complete; the next quiet completes it. For an atomic: the result
      * is not used. */
     int32_t nbi;
-    uint32_t queue; /* for the transport: the queue that the request goes into */
+    uint32_t queue;    /* for the transport: the queue that the request goes into */
+    uint32_t of_block; /* 1: the first thread of a block makes it for the block */
 };
 
 /* Added to an atomic's code: the result is not used. */
 #define WEFT_DEV_WITHOUT_RESULT 0x100
 
+/* Added to `nbi`: the request is of a block, see of_block. */
+enum { WEFT_DEV_OF_BLOCK = 2 };
+
 WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const void *symmetric,
                                                         uint64_t bytes, int pe)
 {
-    struct weft_dev_request r = {operation, pe, symmetric, NULL, bytes, 0, 0,
-                                 NULL,      0,  0,         0,    0,     0, 0};
+    struct weft_dev_request r = {operation, pe, symmetric, NULL, bytes, 0, 0, NULL,
+                                 0,         0,  0,         0,    0,     0, 0};
     return r;
 }
 
@@ -275,7 +279,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmet
     }
     struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
     r.local = local;
-    r.nbi = nbi;
+    r.nbi = nbi & 1;
+    r.of_block = (uint32_t)nbi / WEFT_DEV_OF_BLOCK;
     weft_dev_remote(&r);
 }
 
@@ -312,7 +317,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src,
     r.signal = signal;
     r.value = value;
     r.what = what;
-    r.nbi = nbi;
+    r.nbi = nbi & 1;
+    r.of_block = (uint32_t)nbi / WEFT_DEV_OF_BLOCK;
     weft_dev_remote(&r);
 }
 

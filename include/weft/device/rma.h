@@ -126,6 +126,23 @@ WEFT_DEVICE double weft_thread_g_f64(const void *src, int pe)
  *     Copies `bytes` bytes from src at PE pe to dst.
  */
 
+/* Whether blocks have queues of their own, see weft_device_queue_mode(). Then the first thread of a
+ * block makes all its requests. */
+WEFT_DEVICE int weft_dev_owns_queues(void)
+{
+#if WEFT_TARGET_SIMT || defined WEFT_DEVICE_GDA
+    return weft_dev_state.gda.sharing.exclusive != 0;
+#else
+    return 0;
+#endif
+}
+
+/* `nbi` of a request to a transport. */
+WEFT_DEVICE int weft_dev_request_form(int scope, int nbi)
+{
+    return scope == WEFT_DEV_BLOCK ? nbi | WEFT_DEV_OF_BLOCK : nbi;
+}
+
 /* Rotates a thread's rank: small puts of a block without syncs in between use different warps,
  * selected by their destination, so that several are in flight at a time. */
 WEFT_DEVICE unsigned weft_dev_rotated_rank(unsigned rank, unsigned threads, const void *dst)
@@ -147,7 +164,8 @@ WEFT_DEVICE char *weft_dev_put_to(void *dst, size_t bytes, int pe)
 WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
-    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15) &&
+        !weft_dev_owns_queues()) {
         rank = weft_dev_rotated_rank(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
@@ -157,7 +175,7 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
         weft_dev_move(to, (const char *)src, bytes, rank, threads, 0);
     else if (rank == 0)
         WEFT_DEV_CALL_RARELY(weft_dev_remote_move, WEFT_DEV_OP_PUT, dst, (void *)(uintptr_t)src,
-                             bytes, pe, nbi);
+                             bytes, pe, weft_dev_request_form(scope, nbi));
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -165,7 +183,8 @@ WEFT_DEVICE void weft_dev_put(int scope, void *dst, const void *src, size_t byte
 WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t bytes, int pe, int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope), threads = weft_dev_scope_threads(scope);
-    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15)) {
+    if (nbi && scope == WEFT_DEV_BLOCK && !(((uintptr_t)dst | (uintptr_t)src | bytes) & 15) &&
+        !weft_dev_owns_queues()) {
         rank = weft_dev_rotated_rank(rank, threads, dst);
         if (rank >= bytes / 16)
             return;
@@ -174,7 +193,8 @@ WEFT_DEVICE void weft_dev_get(int scope, void *dst, const void *src, size_t byte
     if (from)
         weft_dev_move((char *)dst, from, bytes, rank, threads, 1);
     else if (rank == 0)
-        WEFT_DEV_CALL_RARELY(weft_dev_remote_move, WEFT_DEV_OP_GET, src, dst, bytes, pe, nbi);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_move, WEFT_DEV_OP_GET, src, dst, bytes, pe,
+                             weft_dev_request_form(scope, nbi));
     if (!nbi)
         weft_dev_scope_sync(scope);
 }
@@ -332,7 +352,7 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
         return;
     if (!to) {
         WEFT_DEV_CALL_RARELY(weft_dev_remote_put_signal, dst, src, bytes, signal, value, (int)op,
-                             pe, nbi);
+                             pe, weft_dev_request_form(scope, nbi));
         return;
     }
     weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 16 };
+enum { WEFT_DEV_VERSION = 17 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -158,10 +158,18 @@ enum weft_dev_ring_flag {
  * copy have the same alignment. */
 enum { WEFT_DEV_BOUNCE_LINE = 64, WEFT_DEV_BOUNCE_BYTES = 5 * WEFT_DEV_BOUNCE_LINE };
 
-/* Data that device code needs to post requests to the NIC's queues (gda.h), in device-accessible
- * memory. The memory of each segment is registered in chunks of 1 << chunk_bits bytes. Each chunk
- * has a key at every NIC, in tables of the queue. Chunks of all segments are numbered together. A
- * segment begins `skip` bytes after the start of its first chunk. */
+/* How blocks share the queues to a PE: queues 0 ... exclusive - 1 each belong to the block with
+ * that number. All other blocks, and updates of words, use `shared` queues from `shared_from` on.
+ */
+struct weft_dev_gda_sharing {
+    uint32_t exclusive, shared_from, shared;
+    uint32_t fraction; /* factor for divisions by `shared`, see weft_dev_gda_fraction() */
+};
+
+/* What device code needs to post requests to the NIC's queues (gda.h); the tables are in
+ * device-accessible memory. The memory of each segment is registered in chunks of 1 << chunk_bits
+ * bytes. Each chunk has a key at every NIC, in tables of the queue. Chunks of all segments are
+ * numbered together. A segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
     struct weft_dev_gda_queue *queues; /* on a GPU: [n_pes][each], all connected */
     const uint64_t *connected; /* on simt: [n_pes] address of the `each` queues to a PE; 0: they are
@@ -169,7 +177,7 @@ struct weft_dev_gda {
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
     uint64_t *wanted;                  /* one bit per PE: the host is to connect the queues to it */
     uint32_t each;
-    uint32_t fraction; /* factor for a division, see weft_dev_gda_fraction() */
+    struct weft_dev_gda_sharing sharing;
     uint32_t adapters; /* number of NICs; queue k of a PE leads from NIC k % adapters here to the
                           same there */
     uint32_t chunk_bits[WEFT_DEV_PARTS];
@@ -426,8 +434,8 @@ struct weft_dev {
     uint64_t wait_limit_ns; /* 0 = none */
     struct weft_dev_box *box;
     uint64_t *tickets; /* count for box->records; on cuda in device memory, on simt box->tickets */
-    struct weft_dev_ring ring;      /* by value: a pointer would cost one more load each time */
-    const struct weft_dev_gda *gda; /* NULL: no peer uses transport gda */
+    struct weft_dev_ring ring; /* by value: a pointer would cost one more load each time */
+    struct weft_dev_gda gda;   /* likewise; each == 0: no peer uses transport gda */
     uint64_t
         checking; /* 1: WEFT_CHECK=1, members compare the arguments of collectives (staging.h) */
     uint64_t reserved[5];

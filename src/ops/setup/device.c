@@ -64,3 +64,23 @@ WEFT_EXPORT int weft_team_device(const weft_team *team)
         return -1;
     return team->slot;
 }
+
+_Static_assert((int)WEFT_QUEUES_SHARED == (int)PATH_SHARED_BY_NUMBER &&
+                   (int)WEFT_QUEUES_EXCLUSIVE == (int)PATH_SHARED_BY_NONE &&
+                   (int)WEFT_QUEUES_SINGLE == (int)PATH_SHARED_BY_ALL,
+               "one enumeration is the other");
+
+WEFT_EXPORT weft_status weft_device_queue_mode(weft_job *job, weft_queue_mode mode, int *blocks)
+{
+    static const char name[] = "weft_device_queue_mode";
+    weft_status status = check_device(name, job);
+    int own = 0;
+    if (!status && ((int)mode < WEFT_QUEUES_SHARED || (int)mode > WEFT_QUEUES_SINGLE))
+        status =
+            base_fail(WEFT_ERR_ARGUMENT, "%s: mode %d is not a weft_queue_mode", name, (int)mode);
+    if (!status)
+        status = device_share_queues(job, (enum path_sharing)mode, &own);
+    if (!status && blocks)
+        *blocks = own;
+    return status ? base_fail_context(status, "%s", name) : WEFT_OK;
+}

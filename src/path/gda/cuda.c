@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "gpu/gpu.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ struct gda_cuda {
     struct gda_doorbell_thread *doorbell_thread;
     CUdeviceptr queues, marks, fillers, busy,
         used; /* In GPU memory; 0 before device code asks for them. */
-    CUdeviceptr table, bases, remote_keys, local_keys;
+    CUdeviceptr bases, remote_keys, local_keys;
+    bool written;                      /* the tables exist */
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
     struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
 };
@@ -163,9 +165,8 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->table, cuda->bases,       cuda->queues,
-                               cuda->marks, cuda->fillers,     cuda->busy,
-                               cuda->used,  cuda->remote_keys, cuda->local_keys};
+    const CUdeviceptr all[] = {cuda->bases, cuda->queues, cuda->marks,       cuda->fillers,
+                               cuda->busy,  cuda->used,   cuda->remote_keys, cuda->local_keys};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
 }
@@ -223,13 +224,13 @@ static void fill_gpu_part(const struct gda *gda, const struct weft_dev *dev, int
     table->skip[part] = dev->segment[part].base - table->own[part];
 }
 
-static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
+static void fill_table(struct gda *gda, struct weft_dev *dev)
 {
     const struct gda_cuda *cuda = gda->cuda;
-    struct weft_dev_gda table = {
+    dev->gda = (struct weft_dev_gda){
         .queues = (struct weft_dev_gda_queue *)(uintptr_t)cuda->queues,
         .each = gda->queues_per_pe,
-        .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
+        .sharing = gda_sharing(gda),
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
@@ -245,10 +246,9 @@ static weft_status write_table(struct gda *gda, const struct weft_dev *dev)
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
     };
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
-        table.chunk_bits[part] = gda->chunk_bits;
-    fill_gpu_part(gda, dev, WEFT_DEV_HEAP, &table);
-    fill_gpu_part(gda, dev, WEFT_DEV_AREAS, &table);
-    return write_gpu(gda, cuda->table, &table, sizeof table);
+        dev->gda.chunk_bits[part] = gda->chunk_bits;
+    fill_gpu_part(gda, dev, WEFT_DEV_HEAP, &dev->gda);
+    fill_gpu_part(gda, dev, WEFT_DEV_AREAS, &dev->gda);
 }
 
 static weft_status write_bases(const struct gda *gda)
@@ -279,7 +279,7 @@ static weft_status write_keys(const struct gda *gda, CUdeviceptr to, const uint3
 weft_status gda_write_cuda_keys(struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
-    if (!cuda || !cuda->table)
+    if (!cuda || !cuda->written)
         return WEFT_OK;
     const struct gda_gpu *gpu = gda->gpu;
     size_t row_bytes = cuda->chunks * sizeof(uint32_t);
@@ -315,7 +315,6 @@ static weft_status alloc_tables(struct gda *gda)
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
         {&cuda->remote_keys, 2 * gda->count * npes * cuda->chunks * sizeof(uint32_t)},
         {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
-        {&cuda->table, sizeof(struct weft_dev_gda)},
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
@@ -327,19 +326,19 @@ static weft_status alloc_tables(struct gda *gda)
 
 weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev)
 {
-    weft_status status = gda->cuda->table ? WEFT_OK : alloc_tables(gda);
-    if (!status)
-        status = write_table(gda, dev);
+    weft_status status = gda->cuda->written ? WEFT_OK : alloc_tables(gda);
+    gda->cuda->written = !status;
     if (!status)
         status = gda_write_cuda_keys(gda);
-    dev->gda = (const struct weft_dev_gda *)(uintptr_t)gda->cuda->table;
+    if (!status)
+        fill_table(gda, dev);
     return status;
 }
 
 weft_status gda_read_cuda_counts(struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
-    if (!cuda || !cuda->table)
+    if (!cuda || !cuda->written)
         return WEFT_OK;
     weft_status status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->copies,
                                   (const void *)(uintptr_t)cuda->queues,
@@ -363,9 +362,9 @@ weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *don
     weft_status status = WEFT_OK;
     *done = *counted = 0;
     /* `counted` after `done`: it includes the fillers among the complete blocks. */
-    if (cuda->table)
+    if (cuda->written)
         status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, done, &q->done, sizeof *done, GPU_DONE);
-    if (cuda->table && !status)
+    if (cuda->written && !status)
         status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, counted, &q->counted, sizeof *counted,
                           GPU_DONE);
     return status;

@@ -13,8 +13,7 @@ _Static_assert((int)GDA_ADAPTERS_MOST == (int)WEFT_DEV_GDA_ADAPTERS_MOST,
                "device code splits over all NICs");
 
 struct gda_simt {
-    struct weft_dev_gda table;
-    uint64_t bases[]; /* [npes][WEFT_DEV_PARTS] */
+    uint64_t bases[1]; /* [npes][WEFT_DEV_PARTS] */
 };
 
 /* Segment of each part; SEG_COUNT: target simt has no such part. */
@@ -26,10 +25,10 @@ static const enum segment_id segment_of[WEFT_DEV_PARTS] = {
 };
 
 /* Own addresses are those of dev->segment. They may differ from the registered addresses. */
-static void fill_simt_part(const struct gda *gda, const struct weft_dev *dev, int part)
+static void fill_simt_part(const struct gda *gda, struct weft_dev *dev, int part)
 {
     struct gda_simt *simt = gda->simt;
-    struct weft_dev_gda *table = &simt->table;
+    struct weft_dev_gda *table = &dev->gda;
     enum segment_id s = segment_of[part];
     table->chunk_bits[part] = gda->chunk_bits;
     if (s == SEG_COUNT)
@@ -42,6 +41,20 @@ static void fill_simt_part(const struct gda *gda, const struct weft_dev *dev, in
         simt->bases[pe * WEFT_DEV_PARTS + (size_t)part] = gda->bases[pe * SEG_COUNT + s];
 }
 
+/* The shared queues begin with one for each NIC, and their number is not less. */
+struct weft_dev_gda_sharing gda_sharing(const struct gda *gda)
+{
+    struct weft_dev_gda_sharing sharing = {.shared = gda->queues_per_pe};
+    if (gda->sharing == PATH_SHARED_BY_NONE)
+        sharing.exclusive = (gda->queues_per_pe / gda->count - 1) * gda->count;
+    sharing.shared_from = sharing.exclusive;
+    sharing.shared -= sharing.exclusive;
+    if (gda->sharing == PATH_SHARED_BY_ALL)
+        sharing.shared = gda->count;
+    sharing.fraction = weft_dev_gda_fraction(sharing.shared);
+    return sharing;
+}
+
 static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
 {
     size_t places = (size_t)gda->world->npes * WEFT_DEV_PARTS;
@@ -49,23 +62,21 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
         gda->simt = calloc(1, sizeof *gda->simt + places * sizeof gda->simt->bases[0]);
     if (!gda->simt)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for device code");
-    gda->simt->table =
-        (struct weft_dev_gda){.connected = gda->device_queues,
-                              .failed = gda->failed,
-                              .wanted = gda->wanted,
-                              .each = gda->queues_per_pe,
-                              .fraction = weft_dev_gda_fraction(gda->queues_per_pe),
-                              .adapters = gda->count,
-                              .bases = gda->simt->bases,
-                              .used = gda->used,
-                              .alarm = gda_alarm(gda),
-                              .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
-                              .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
-                              .ordered = gda_order_flags(gda),
-                              .no_atomics = gda->adapters->no_atomics};
+    dev->gda = (struct weft_dev_gda){.connected = gda->device_queues,
+                                     .failed = gda->failed,
+                                     .wanted = gda->wanted,
+                                     .each = gda->queues_per_pe,
+                                     .sharing = gda_sharing(gda),
+                                     .adapters = gda->count,
+                                     .bases = gda->simt->bases,
+                                     .used = gda->used,
+                                     .alarm = gda_alarm(gda),
+                                     .data_keys = (uint32_t)(gda->data_keys - gda->remote_keys),
+                                     .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
+                                     .ordered = gda_order_flags(gda),
+                                     .no_atomics = gda->adapters->no_atomics};
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         fill_simt_part(gda, dev, part);
-    dev->gda = &gda->simt->table;
     return WEFT_OK;
 }
 
@@ -73,6 +84,23 @@ weft_status gda_write_device_table(struct path_common *common, bool cuda, struct
 {
     struct gda *gda = (struct gda *)(void *)common;
     return cuda ? gda_write_cuda_table(gda, dev) : write_simt_table(gda, dev);
+}
+
+weft_status gda_share_queues(struct path_common *common, enum path_sharing sharing,
+                             struct weft_dev *dev, int *blocks)
+{
+    struct gda *gda = (struct gda *)(void *)common;
+    if (sharing == PATH_SHARED_BY_NONE && gda->queues_per_pe < 2 * gda->count)
+        return base_fail(WEFT_ERR_CONFIG,
+                         "path gda: WEFT_GDA_QUEUES is %u, which leaves no queue to a block alone "
+                         "with %u adapter%s: set it to %u for one block, and to %u more for each "
+                         "further %u",
+                         gda->queues_per_pe, gda->count, gda->count > 1 ? "s" : "", 2 * gda->count,
+                         gda->count, gda->count);
+    gda->sharing = sharing;
+    dev->gda.sharing = gda_sharing(gda);
+    *blocks = (int)dev->gda.sharing.exclusive;
+    return WEFT_OK;
 }
 
 void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,

@@ -750,6 +750,7 @@ const struct path_ops path_gda = {
     .device = gda_write_device_table,
     .name_queue = gda_name_queue,
     .complete_device = gda_drain_device,
+    .share_queues = gda_share_queues,
     .put = gda_put,
     .get = gda_get,
     .iput = gda_iput,

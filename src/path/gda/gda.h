@@ -131,9 +131,10 @@ struct gda {
     uint32_t count; /* NICs */
     /* Device-code queues per peer. The host has `count` more, one per NIC. */
     uint32_t queues_per_pe;
-    uint32_t depth;      /* length of a send queue in blocks of 64 bytes */
-    bool eager;          /* all queues are connected when the job begins */
-    atomic_uchar *links; /* [npes] enum gda_link */
+    enum path_sharing sharing; /* how blocks share the device-code queues to a PE */
+    uint32_t depth;            /* length of a send queue in blocks of 64 bytes */
+    bool eager;                /* all queues are connected when the job begins */
+    atomic_uchar *links;       /* [npes] enum gda_link */
     /* Host memory of all queues: send rings, completion queues, doorbell records, results. Like the
      * arrays below it takes no memory before a queue is created. */
     char *area;
@@ -252,9 +253,14 @@ void gda_destroy(struct gda *gda);
 /* Entries of the table of path operations: see path.h. */
 weft_status gda_write_device_table(struct path_common *common, bool cuda, struct weft_dev *dev);
 weft_status gda_drain_device(struct path_common *common);
+weft_status gda_share_queues(struct path_common *common, enum path_sharing sharing,
+                             struct weft_dev *dev, int *blocks);
 void gda_name_queue(const struct path_common *common, int pe, uint64_t queue, char *text,
                     size_t bytes);
 void gda_free_simt(struct gda_simt *simt);
+
+/* How device code shares the queues to a PE now. */
+struct weft_dev_gda_sharing gda_sharing(const struct gda *gda);
 
 /* Gives the GPU access to the queues and the doorbells. If the GPU cannot use them, returns WEFT_OK
  * with gda->cuda NULL, and `lacks` says why. */
