@@ -81,6 +81,14 @@ WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
     fake_touch();
     *(struct weft_dev_vec16 *)p = v;
 }
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_whole(const void *p)
+{
+    return weft_dev_load_vec16(p);
+}
+WEFT_DEVICE void weft_dev_store_vec16_whole(void *p, struct weft_dev_vec16 v)
+{
+    weft_dev_store_vec16(p, v);
+}
 
 /* Atomic in units of 8 bytes, as on the oldest GPUs. */
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)

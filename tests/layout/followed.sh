@@ -32,7 +32,7 @@ awk '
         if (depth > 0) {
             caller = stack[depth - 1]
             rest = substr(body_of(caller, files[caller]), after[depth - 1])
-            call = index($0, "->") ? "(->|\\.)" member($0) "\\(" : "[^A-Za-z0-9_](" name "\\(|WEFT_DEV_CALL_RARELY\\(" name ",)"
+            call = index($0, "->") ? "(->|\\.)" member($0) "\\(" : "[^A-Za-z0-9_](" name "\\(|WEFT_DEV_CALL_(RARELY|SLOW)\\(" name ",)"
             at = match(rest, call)
             if (!at) fault(caller "() does not call " name "() here")
             else after[depth - 1] += at + RLENGTH - 1

@@ -187,42 +187,65 @@ WEFT_DEVICE_NOINLINE char *weft_dev_direct_slow(const void *symmetric, size_t by
     return own ? (char *)(uintptr_t)symmetric : NULL;
 }
 
-/* Whether weft_dev_window() can compute the address at PE pe. Segments are multiples of a page, so
- * for a variable of at most 8 bytes, aligned to its size, the start alone decides. */
-WEFT_DEVICE int weft_dev_in_window(const void *symmetric, int pe)
+/* Whether weft_dev_window() can compute the address of `bytes` bytes at PE pe. */
+WEFT_DEVICE int weft_dev_in_window(const void *symmetric, size_t bytes, int pe)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    uint64_t offset = (uintptr_t)symmetric - heap->base;
+    return offset < heap->size && bytes <= heap->size - offset &&
+           (uint32_t)(pe - heap->first) < heap->count;
+}
+
+/* The same for a variable of at most 8 bytes, aligned to its size: segments are multiples of a
+ * page, so that the start alone decides. */
+WEFT_DEVICE int weft_dev_word_in_window(const void *symmetric, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
     return (uintptr_t)symmetric - heap->base < heap->size &&
            (uint32_t)(pe - heap->first) < heap->count;
 }
 
-/* Address at PE pe, by arithmetic alone. In a loop over addresses of one PE the compiler can
- * compute the distance once. */
-WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
+/* Distance in bytes from an own address to its counterpart at PE pe, by arithmetic alone. */
+WEFT_DEVICE uint64_t weft_dev_window_distance(int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
-    uint64_t distance = heap->shift + (uint64_t)(uint32_t)pe * heap->stride;
-    return (char *)((uintptr_t)symmetric + distance);
+    return heap->shift + (uint64_t)(uint32_t)pe * heap->stride;
+}
+
+WEFT_DEVICE char *weft_dev_window(const void *symmetric, int pe)
+{
+    return (char *)((uintptr_t)symmetric + weft_dev_window_distance(pe));
+}
+
+/* For loops over addresses of one PE: the compiler compares the PE and computes the distance once,
+ * before the loop. `allowed` (all_atomics for an atomic, else 1) is compared with the PE. */
+WEFT_DEVICE int weft_dev_word_in_window_hoisted(const void *symmetric, int pe, uint32_t allowed)
+{
+    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
+    int reached = (uint32_t)(pe - heap->first) < heap->count && allowed;
+    return (uintptr_t)symmetric - heap->base < weft_dev_opaque_u64(reached ? heap->size : 0);
+}
+
+WEFT_DEVICE char *weft_dev_window_hoisted(const void *symmetric, int pe)
+{
+    return (char *)((uintptr_t)symmetric + weft_dev_opaque_u64(weft_dev_window_distance(pe)));
 }
 
 /* Address at which this device loads and stores `bytes` bytes at `symmetric` of PE pe. NULL: there
  * is no direct address, and the operation goes to weft_dev_remote() (remote.h). */
 WEFT_DEVICE char *weft_dev_direct(const void *symmetric, size_t bytes, int pe)
 {
-    const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
-    uint64_t offset = (uintptr_t)symmetric - heap->base;
-    if (WEFT_DEV_LIKELY(offset < heap->size && bytes <= heap->size - offset &&
-                        (uint32_t)(pe - heap->first) < heap->count))
-        return weft_dev_window(symmetric, pe);
-    return weft_dev_direct_slow(symmetric, bytes, pe, 0);
+    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, bytes, pe)))
+        return weft_dev_window_hoisted(symmetric, pe);
+    return WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, symmetric, bytes, pe, 0);
 }
 
-/* The same for one variable of a size and alignment that weft_dev_in_window() allows. */
+/* The same for a variable that weft_dev_word_in_window() allows. */
 WEFT_DEVICE char *weft_dev_direct_word(const void *symmetric, int pe)
 {
-    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
+    if (WEFT_DEV_LIKELY(weft_dev_word_in_window(symmetric, pe)))
         return weft_dev_window(symmetric, pe);
-    return weft_dev_direct_slow(symmetric, 1, pe, 0);
+    return WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, symmetric, 1, pe, 0);
 }
 
 /* Whether the device's own atomics do not work on this variable at PE pe. Called where they do not
@@ -259,9 +282,9 @@ WEFT_DEVICE int weft_dev_n_pes(void)
  * when there is none. Writes no fault record. */
 WEFT_DEVICE void *weft_dev_ptr(const void *symmetric, int pe)
 {
-    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe)))
+    if (WEFT_DEV_LIKELY(weft_dev_word_in_window(symmetric, pe)))
         return weft_dev_window(symmetric, pe);
-    return weft_dev_direct_slow(symmetric, 1, pe, 1);
+    return WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, symmetric, 1, pe, 1);
 }
 
 #endif

@@ -30,10 +30,11 @@ WEFT_DEVICE_NOINLINE char *weft_dev_direct_atomic_slow(const void *symmetric, in
  * converted by `result`. */
 #define WEFT_DEV_ATOMIC_AT(T, symmetric, ID, bits, compare, result)                                \
     T *at;                                                                                         \
-    if (WEFT_DEV_LIKELY(weft_dev_in_window(symmetric, pe) && weft_dev_state.all_atomics)) {        \
-        at = (T *)weft_dev_window(symmetric, pe);                                                  \
+    if (WEFT_DEV_LIKELY(                                                                           \
+            weft_dev_word_in_window_hoisted(symmetric, pe, weft_dev_state.all_atomics))) {         \
+        at = (T *)weft_dev_window_hoisted(symmetric, pe);                                          \
     } else {                                                                                       \
-        at = (T *)weft_dev_direct_atomic_slow(symmetric, pe);                                      \
+        at = (T *)WEFT_DEV_CALL_SLOW(weft_dev_direct_atomic_slow, symmetric, pe);                  \
         if (!at)                                                                                   \
             return result(WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_ATOMIC,           \
                                                WEFT_DEV_ATOMIC_##ID, symmetric, sizeof(T), bits,   \

@@ -21,18 +21,35 @@
 
 #define WEFT_CLANG             static __device__ __forceinline__
 
+/* See simt.h. ptxas computes what follows a call, such as the test at the end of a loop, before it,
+ * and no predicate outlasts a call: it goes to a register and back on every path, also on the one
+ * that does not call. It does not do so where the thread may end after the call. No lane has the
+ * number 32, so the thread never ends here. */
+struct weft_clang_after_call {
+    __device__ __forceinline__ ~weft_clang_after_call()
+    {
+        asm volatile("{ .reg .pred p; .reg .u32 r; mov.u32 r, %laneid; setp.gt.u32 p, r, 31; "
+                     "@p trap; }");
+    }
+};
+#define WEFT_DEV_CALL_SLOW(function, ...)                                                          \
+    ({                                                                                             \
+        struct weft_clang_after_call weft_after;                                                   \
+        function(__VA_ARGS__);                                                                     \
+    })
+
 /* See simt.h. ptxas lets a function that is called by its name change any register, so that the
  * caller's values go to the stack on every path, not only on the rare one that calls. */
 #define WEFT_DEV_CALL_RARELY(function, ...)                                                        \
     ({                                                                                             \
+        struct weft_clang_after_call weft_after;                                                   \
         __typeof__(function) *weft_pointer = function;                                             \
         asm("" : "+l"(weft_pointer));                                                              \
         weft_pointer(__VA_ARGS__);                                                                 \
     })
 
-struct ulonglong2 {
-    unsigned long long x, y;
-} __align__(16);
+/* A vector and not a structure, which clang divides: it may then load or store each half. */
+typedef unsigned long long ulonglong2 __attribute__((ext_vector_type(2)));
 
 /* threadIdx and its like: variables without memory, whose members are special registers. */
 #define WEFT_CLANG_INDEX(name, sreg)                                                               \
@@ -161,9 +178,9 @@ WEFT_CLANG unsigned long long __cvta_generic_to_global(const void *p)
 
 WEFT_CLANG ulonglong2 __ldcs(const ulonglong2 *p)
 {
-    ulonglong2 v;
-    asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p));
-    return v;
+    unsigned long long x, y;
+    asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(x), "=l"(y) : "l"(p));
+    return (ulonglong2){x, y};
 }
 
 WEFT_CLANG void __stcs(ulonglong2 *p, ulonglong2 v)

@@ -69,28 +69,28 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_g_slow(const void *src, unsigned bytes, i
 }
 
 /* Instruction issue limits the rate of a block that only does p or g. Their fast branch therefore
- * calls weft_dev_window(), whose result needs no test for NULL. */
+ * calls weft_dev_window_hoisted(), whose result needs no test for NULL. */
 #define WEFT_DEV_P_G(N)                                                                            \
     WEFT_DEVICE void weft_thread_p##N(void *dst, uint##N##_t value, int pe)                        \
     {                                                                                              \
-        if (WEFT_DEV_LIKELY(weft_dev_in_window(dst, pe)))                                          \
-            weft_dev_store_u##N((uint##N##_t *)weft_dev_window(dst, pe), value,                    \
+        if (WEFT_DEV_LIKELY(weft_dev_word_in_window_hoisted(dst, pe, 1)))                          \
+            weft_dev_store_u##N((uint##N##_t *)weft_dev_window_hoisted(dst, pe), value,            \
                                 WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                               \
         else                                                                                       \
-            weft_dev_p_slow(dst, value, N / 8, pe);                                                \
+            WEFT_DEV_CALL_SLOW(weft_dev_p_slow, dst, value, N / 8, pe);                            \
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N(const void *src, int pe)                              \
     {                                                                                              \
-        if (WEFT_DEV_LIKELY(weft_dev_in_window(src, pe)))                                          \
-            return weft_dev_load_u##N((const uint##N##_t *)weft_dev_window(src, pe),               \
+        if (WEFT_DEV_LIKELY(weft_dev_word_in_window_hoisted(src, pe, 1)))                          \
+            return weft_dev_load_u##N((const uint##N##_t *)weft_dev_window_hoisted(src, pe),       \
                                       WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);                         \
-        return (uint##N##_t)weft_dev_g_slow(src, N / 8, pe);                                       \
+        return (uint##N##_t)WEFT_DEV_CALL_SLOW(weft_dev_g_slow, src, N / 8, pe);                   \
     }                                                                                              \
     WEFT_DEVICE uint##N##_t weft_thread_g##N##_cached(const void *src, int pe)                     \
     {                                                                                              \
-        if (WEFT_DEV_LIKELY(weft_dev_in_window(src, pe)))                                          \
-            return *(const weft_dev_any_u##N *)weft_dev_window(src, pe);                           \
-        return (uint##N##_t)weft_dev_g_slow(src, N / 8, pe);                                       \
+        if (WEFT_DEV_LIKELY(weft_dev_word_in_window_hoisted(src, pe, 1)))                          \
+            return *(const weft_dev_any_u##N *)weft_dev_window_hoisted(src, pe);                   \
+        return (uint##N##_t)WEFT_DEV_CALL_SLOW(weft_dev_g_slow, src, N / 8, pe);                   \
     }
 WEFT_DEV_P_G(8)
 WEFT_DEV_P_G(16)
@@ -331,6 +331,27 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
     return weft_dev_load_u64(signal, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
 }
 
+/* Moves the data of a put with signal. Returns the signal's address at PE pe, or NULL: data or
+ * signal have no direct address, and nothing is done. */
+WEFT_DEVICE char *weft_dev_put_signal_data(int scope, unsigned rank, void *dst, const void *src,
+                                           size_t bytes, const uint64_t *signal, weft_signal_op op,
+                                           int pe)
+{
+    char *to, *at;
+    if (WEFT_DEV_LIKELY(weft_dev_word_in_window(signal, pe) && weft_dev_in_window(dst, bytes, pe) &&
+                        (op == WEFT_SIGNAL_SET || weft_dev_state.all_atomics))) {
+        at = weft_dev_window(signal, pe);
+        to = weft_dev_window(dst, pe);
+    } else {
+        at = weft_dev_direct_signal(signal, op, pe);
+        to = at ? WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, dst, bytes, pe, 0) : NULL;
+        if (!to)
+            return NULL;
+    }
+    weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
+    return at;
+}
+
 /* The sync orders the stores of all threads before the first thread's fence, and that cumulative
  * fence orders them before the signal: one fence of the system instead of one per thread. Litmus
  * test put_signal. The sync also makes the source reusable, so the nbi form differs only with a
@@ -340,17 +361,13 @@ WEFT_DEVICE void weft_dev_put_signal(int scope, void *dst, const void *src, size
                                      int nbi)
 {
     unsigned rank = weft_dev_scope_rank(scope);
-    char *to = NULL, *at = NULL;
-    if (rank < bytes / 16 + 48) { /* warps with nothing to move go straight to the sync */
-        at = weft_dev_direct_signal(signal, op, pe);
-        to = at ? weft_dev_direct(dst, bytes, pe) : NULL;
-        if (to)
-            weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
-    }
+    char *at = NULL;
+    if (rank < bytes / 16 + 48) /* warps with nothing to move go straight to the sync */
+        at = weft_dev_put_signal_data(scope, rank, dst, src, bytes, signal, op, pe);
     weft_dev_scope_sync(scope);
     if (rank != 0)
         return;
-    if (!to) {
+    if (!weft_dev_opaque_u64((uintptr_t)at)) { /* tested here alone, and not in each branch above */
         WEFT_DEV_CALL_RARELY(weft_dev_remote_put_signal, dst, src, bytes, signal, value, (int)op,
                              pe, weft_dev_request_form(scope, nbi));
         return;

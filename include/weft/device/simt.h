@@ -101,6 +101,9 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
 #else
 #include <weft/device/target_simt.h>
 #endif
+#ifndef WEFT_DEV_CALL_SLOW
+#define WEFT_DEV_CALL_SLOW(function, ...) function(__VA_ARGS__)
+#endif
 #ifndef WEFT_DEV_CALL_RARELY
 #define WEFT_DEV_CALL_RARELY(function, ...) function(__VA_ARGS__)
 #endif
@@ -141,8 +144,12 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  * Thread.
  *   unsigned weft_dev_in_place(x)         x; the compiler computes nothing from it before this
  *                                         place
- *   WEFT_DEV_CALL_RARELY(function, ...)   function(...), where it is rarely called: by a pointer if
- *                                         the function then saves the registers that it changes
+ *   uint64_t weft_dev_opaque_u64(x)       x; the compiler computes it before a loop, if it can, and
+ *                                         not again in the loop as part of another value
+ *   WEFT_DEV_CALL_SLOW(function, ...)     function(...), in the slow branch of an operation: the
+ *                                         compiler computes after it what it could compute before
+ *   WEFT_DEV_CALL_RARELY(function, ...)   the same, where the function changes many registers: by a
+ *                                         pointer if it then saves them
  *
  * Block. Every thread of the block calls the same function.
  *   void weft_dev_sync_block()                      barrier; orders memory in the block
@@ -154,6 +161,8 @@ typedef uint64_t __attribute__((may_alias)) weft_dev_any_u64;
  *   void    weft_dev_store_uN(uintN_t *p, uintN_t value, order, scope)  N = 8, 16, 32, 64
  *   struct weft_dev_vec16 weft_dev_load_vec16(const void *p)            plain, 16-byte aligned
  *   void weft_dev_store_vec16(void *p, struct weft_dev_vec16 value)
+ *   struct weft_dev_vec16 weft_dev_load_vec16_whole(const void *p)      the same, which the
+ *   void weft_dev_store_vec16_whole(void *p, struct weft_dev_vec16 v)   compiler does not divide
  *   struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)       plain; the line will not be
  *   void weft_dev_store_vec16_once(void *p, struct weft_dev_vec16 v)    used again: evict first
  *   struct weft_dev_vec16 weft_dev_load_vec16_relaxed(const void *p)    relaxed, system scope, in

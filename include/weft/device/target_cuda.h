@@ -60,6 +60,15 @@ WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
     return x;
 }
 
+/* Only for clang: with nvcc the loop around a put would spill. */
+WEFT_DEVICE uint64_t weft_dev_opaque_u64(uint64_t x)
+{
+#ifdef __clang__
+    asm("" : "+l"(x));
+#endif
+    return x;
+}
+
 /* ------------------------------------------------------------------------------------ warp */
 
 WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
@@ -215,6 +224,19 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
 {
     *(struct weft_dev_vec16 *)p = v;
+}
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_whole(const void *p)
+{
+    ulonglong2 raw = *(const ulonglong2 *)p;
+    struct weft_dev_vec16 v = {raw.x, raw.y};
+    return v;
+}
+
+WEFT_DEVICE void weft_dev_store_vec16_whole(void *p, struct weft_dev_vec16 v)
+{
+    ulonglong2 raw = {v.lo, v.hi};
+    *(ulonglong2 *)p = raw;
 }
 
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_once(const void *p)

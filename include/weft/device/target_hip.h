@@ -62,6 +62,11 @@ WEFT_DEVICE unsigned weft_dev_in_place(unsigned x)
     return x;
 }
 
+WEFT_DEVICE uint64_t weft_dev_opaque_u64(uint64_t x)
+{
+    return x;
+}
+
 /* ------------------------------------------------------------------------------------ warp */
 
 WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
@@ -239,6 +244,16 @@ WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16(const void *p)
 WEFT_DEVICE void weft_dev_store_vec16(void *p, struct weft_dev_vec16 v)
 {
     *(struct weft_dev_vec16 *)p = v;
+}
+
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_load_vec16_whole(const void *p)
+{
+    return weft_dev_load_vec16(p);
+}
+
+WEFT_DEVICE void weft_dev_store_vec16_whole(void *p, struct weft_dev_vec16 v)
+{
+    weft_dev_store_vec16(p, v);
 }
 
 typedef uint64_t weft_hip_pair __attribute__((ext_vector_type(2)));
