@@ -20,7 +20,7 @@ enum { WEFT_DEV_MOVE_SMALL = 48 };
 
 WEFT_DEVICE struct weft_dev_vec16 weft_dev_move_load(const char *p, int far_source)
 {
-    return far_source ? weft_dev_load_vec16_relaxed(p) : weft_dev_load_vec16(p);
+    return far_source ? weft_dev_load_vec16_relaxed(p) : weft_dev_load_vec16_whole(p);
 }
 
 WEFT_DEVICE uint64_t weft_dev_move_load_u64(const char *p, int far_source)
@@ -35,9 +35,11 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
 {
     struct weft_dev_vec16 v[WEFT_DEV_UNROLL];
     size_t i = rank;
-    if (n <= threads) {
+    /* At most one unit for this thread. The same test for all threads (n <= threads) took longer by
+     * clang: 64 KiB of a block 1.07 instead of 1.04 us on an H200. */
+    if (i + threads >= n) {
         if (i < n)
-            weft_dev_store_vec16(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
+            weft_dev_store_vec16_whole(dst + 16 * i, weft_dev_move_load(src + 16 * i, far_source));
         return;
     }
     for (; i + (WEFT_DEV_UNROLL - 1) * (size_t)threads < n;
@@ -47,7 +49,7 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
             v[u] = weft_dev_move_load(src + 16 * (i + (size_t)u * threads), far_source);
         WEFT_UNROLL
         for (int u = 0; u < WEFT_DEV_UNROLL; u++)
-            weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads), v[u]);
+            weft_dev_store_vec16_whole(dst + 16 * (i + (size_t)u * threads), v[u]);
     }
     if (i >= n)
         return;
@@ -61,7 +63,7 @@ WEFT_DEVICE void weft_dev_move_vec16(char *dst, const char *src, size_t n, unsig
     WEFT_UNROLL
     for (int u = 0; u < WEFT_DEV_UNROLL - 1; u++)
         if (i + (size_t)u * threads < n)
-            weft_dev_store_vec16(dst + 16 * (i + (size_t)u * threads), v[u]);
+            weft_dev_store_vec16_whole(dst + 16 * (i + (size_t)u * threads), v[u]);
 }
 
 /* A few bytes, in the largest unit to which both addresses and the size are aligned. */
