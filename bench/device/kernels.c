@@ -32,7 +32,7 @@ WEFT_DEVICE uint64_t message_word(uint64_t round, size_t i)
     return (round << 20) + i;
 }
 
-WEFT_DEVICE void write_message(int scope, uint64_t *src, size_t words, uint64_t round)
+WEFT_DEVICE_NOINLINE void write_message(int scope, uint64_t *src, size_t words, uint64_t round)
 {
     for (size_t i = weft_dev_scope_rank(scope); i < words; i += weft_dev_scope_threads(scope))
         src[i] = message_word(round, i);
@@ -40,7 +40,8 @@ WEFT_DEVICE void write_message(int scope, uint64_t *src, size_t words, uint64_t 
 }
 
 /* Returns the number of words that this thread found wrong. */
-WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, uint64_t round)
+WEFT_DEVICE_NOINLINE uint64_t read_message(int scope, const uint64_t *dst, size_t words,
+                                           uint64_t round)
 {
     uint64_t wrong = 0;
     for (size_t i = weft_dev_scope_rank(scope); i < words; i += weft_dev_scope_threads(scope))
@@ -49,27 +50,38 @@ WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, 
     return wrong;
 }
 
-/* The same loop for both kinds: `send` and `await` differ. */
+/* Before a message is sent in round `round`: the PE that answers compares the one that has come. */
+WEFT_DEVICE_NOINLINE uint64_t renew_message(int scope, int first, const uint64_t *dst,
+                                            uint64_t *src, size_t words, uint64_t round)
+{
+    uint64_t wrong = first ? 0 : read_message(scope, dst, words, round);
+    write_message(scope, src, words, round);
+    return wrong;
+}
+
+/* The same loop for both kinds: `send` and `await` differ. Only rounds that are not timed write and
+ * compare words, in functions that are not inlined, and the compiler does not know that all rounds
+ * have one peer: the timed loop has little besides the operation, and all of it. */
 #define PING_PONG(constant, send, await)                                                           \
     int status = WEFT_OK;                                                                          \
-    uint64_t wrong = 0;                                                                            \
+    uint64_t wrong = 0, round = base + 1;                                                          \
     WEFT_NO_UNROLL                                                                                 \
-    for (uint64_t i = 1; i <= warm + rounds && !status; i++) {                                     \
-        uint64_t round = base + i;                                                                 \
-        if (i == warm + 1)                                                                         \
+    for (uint64_t left = warm + rounds; left && !status; left--, round++) {                        \
+        int pe = (int)weft_dev_in_place((unsigned)peer);                                           \
+        if (left == rounds)                                                                        \
             begin_timing(times);                                                                   \
         if (!first)                                                                                \
             status = await;                                                                        \
-        if (verify && !first)                                                                      \
-            wrong += read_message(constant, dst, bytes / 8, round);                                \
         if (verify)                                                                                \
-            write_message(constant, src, bytes / 8, round);                                        \
-        if (!status)                                                                               \
+            wrong +=                                                                               \
+                WEFT_DEV_CALL_SLOW(renew_message, constant, first, dst, src, bytes / 8, round);    \
+        if (!status) {                                                                             \
             send;                                                                                  \
-        if (first && !status)                                                                      \
-            status = await;                                                                        \
+            if (first)                                                                             \
+                status = await;                                                                    \
+        }                                                                                          \
         if (verify && first)                                                                       \
-            wrong += read_message(constant, dst, bytes / 8, round);                                \
+            wrong += WEFT_DEV_CALL_SLOW(read_message, constant, dst, bytes / 8, round);            \
     }                                                                                              \
     end_timing(times, status);                                                                     \
     if (wrong)                                                                                     \
@@ -81,10 +93,9 @@ WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, 
                 (uint64_t, warm), (uint64_t, rounds), (int, verify),                               \
                 (struct device_times *, times))                                                    \
     {                                                                                              \
-        PING_PONG(                                                                                 \
-            constant,                                                                              \
-            weft_##scope##_put_signal(dst, src, bytes, signal, round, WEFT_SIGNAL_SET, peer),      \
-            weft_##scope##_signal_wait(signal, WEFT_EQ, round));                                   \
+        PING_PONG(constant,                                                                        \
+                  weft_##scope##_put_signal(dst, src, bytes, signal, round, WEFT_SIGNAL_SET, pe),  \
+                  weft_##scope##_signal_wait(signal, WEFT_EQ, round));                             \
     }                                                                                              \
     WEFT_KERNEL(ping_packet_##scope, (uint64_t *, dst), (uint64_t *, src), (size_t, bytes),        \
                 (char *, buffers), (int, first), (int, peer), (uint64_t, base), (uint64_t, warm),  \
@@ -93,7 +104,7 @@ WEFT_DEVICE uint64_t read_message(int scope, const uint64_t *dst, size_t words, 
         size_t half = weft_packet_bytes(bytes);                                                    \
         PING_PONG(constant,                                                                        \
                   weft_##scope##_put_packet(buffers + (round & 1) * half, src, bytes,              \
-                                            (uint32_t)round, peer),                                \
+                                            (uint32_t)round, pe),                                  \
                   weft_##scope##_take_packet(dst, buffers + (round & 1) * half, bytes,             \
                                              (uint32_t)round));                                    \
     }
@@ -169,30 +180,49 @@ WEFT_DEVICE uint64_t value_of(uint64_t index)
     return (index + 1) * 0x9e3779b97f4a7c15u;
 }
 
-WEFT_KERNEL(p_rate, (uint64_t *, dst), (unsigned, bits), (int, scattered), (int, peer),
-            (uint64_t, rounds), (struct device_times *, times))
+/* `scattered` is a constant, so that the loop has no test of it. */
+WEFT_DEVICE void put_each_word(uint64_t *dst, unsigned bits, int scattered, int peer,
+                               uint64_t rounds)
 {
     uint64_t k = weft_dev_grid_rank(), step = weft_dev_grid_threads();
-    begin_timing(times);
     WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++, k += step) {
         size_t at = word_of(k, bits, scattered);
         weft_thread_p64(dst + at, value_of(at), peer);
     }
+}
+
+WEFT_KERNEL(p_rate, (uint64_t *, dst), (unsigned, bits), (int, scattered), (int, peer),
+            (uint64_t, rounds), (struct device_times *, times))
+{
+    begin_timing(times);
+    if (scattered)
+        put_each_word(dst, bits, 1, peer, rounds);
+    else
+        put_each_word(dst, bits, 0, peer, rounds);
     weft_thread_quiet();
     end_timing(times, 0);
 }
 
-WEFT_KERNEL(g_rate, (uint64_t *, src), (unsigned, bits), (int, scattered), (int, peer),
-            (uint64_t, rounds), (struct device_times *, times))
+/* Returns the number of words that were wrong. `scattered` is a constant. */
+WEFT_DEVICE uint64_t get_each_word(const uint64_t *src, unsigned bits, int scattered, int peer,
+                                   uint64_t rounds)
 {
     uint64_t k = weft_dev_grid_rank(), step = weft_dev_grid_threads(), wrong = 0;
-    begin_timing(times);
     WEFT_NO_UNROLL
     for (uint64_t i = 0; i < rounds; i++, k += step) {
         size_t at = word_of(k, bits, scattered);
         wrong += weft_thread_g64(src + at, peer) != value_of(at);
     }
+    return wrong;
+}
+
+WEFT_KERNEL(g_rate, (uint64_t *, src), (unsigned, bits), (int, scattered), (int, peer),
+            (uint64_t, rounds), (struct device_times *, times))
+{
+    begin_timing(times);
+    uint64_t wrong = scattered ? get_each_word(src, bits, 1, peer, rounds)
+                               : get_each_word(src, bits, 0, peer, rounds);
     end_timing(times, 0);
     if (wrong)
         weft_dev_atomic_add_u64(&times[weft_dev_block_rank()].wrong, wrong, WEFT_ORDER_RELAXED,
