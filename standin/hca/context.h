@@ -154,9 +154,10 @@ const char *path_refusal(const struct device *d, unsigned gid_index, uint32_t ad
 void verbs_fill(struct hca_context *c);
 
 /* objects.c: doorbell pages */
-/* may_be_on_gpu: device code of the engine's GPU may ring the doorbell, so the register may be in
- * GPU memory. */
-struct uar *uar_add(struct device *d, bool may_be_on_gpu);
+struct uar *uar_add(struct device *d);
+/* The only queue that uses the page is in GPU memory: the register moves to the memory of the
+ * engine's GPU, if it has space, and the program finds it at another address. */
+void uar_move_to_gpu(struct uar *u);
 void uar_remove(struct uar *u);
 
 /* objects.c: completion queues */

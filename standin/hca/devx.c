@@ -365,6 +365,10 @@ static int create_qp(struct command *c, struct mlx5dv_devx_obj *o)
     if (wrong)
         return refuse_command(c, STATUS_BAD_PARAM, wrong);
     o->qp = qp;
+    device_lock(c->device);
+    if (qp->send.gpu_ring && qp->uar->queues == 1)
+        uar_move_to_gpu(qp->uar);
+    device_unlock(c->device);
     if (qp->send.gpu_ring && !qp->uar->gpu_address)
         gpu_engine_map_doorbell(c->device, qp->uar);
     device_lock(c->device); /* the engine reads both */

@@ -41,6 +41,7 @@ enum qp_state { QP_RESET, QP_INIT, QP_RTR, QP_RTS, QP_SQD, QP_SQE, QP_ERROR };
 enum qp_type { QP_RC, QP_DCI, QP_DCT };
 
 struct device;
+struct mlx5dv_devx_uar;
 struct link_out;
 struct channel;
 
@@ -55,7 +56,8 @@ struct uar {
     /* Address of the register on the engine's GPU; 0: the GPU engine does not read it. */
     uint64_t gpu_address;
     bool registered;
-    bool on_gpu; /* the register is in GPU memory */
+    bool on_gpu;                     /* the register is in GPU memory */
+    struct mlx5dv_devx_uar *program; /* what the program has of it; NULL: it has nothing */
     /* The QP's send queue is in GPU memory, so the GPU engine polls the register unless by_cpu is
      * set. */
     bool for_gpu;

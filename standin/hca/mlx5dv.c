@@ -61,7 +61,9 @@ PUBLIC struct mlx5dv_devx_uar *mlx5dv_devx_alloc_uar(struct ibv_context *context
     if (!u)
         return NULL;
     device_lock(d);
-    u->of = uar_add(d, true);
+    u->of = uar_add(d);
+    if (u->of)
+        u->of->program = &u->uar;
     device_unlock(d);
     if (!u->of) {
         free(u);

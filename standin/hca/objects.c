@@ -12,14 +12,8 @@
 
 enum { UAR_REGISTER = 0x800 };
 
-static bool make_register(struct uar *u, bool may_be_on_gpu)
+static bool make_register(struct uar *u)
 {
-    u->gpu_address = may_be_on_gpu ? gpu_engine_register(u->device) : 0;
-    u->on_gpu = u->gpu_address;
-    u->reg = (uint64_t *)(uintptr_t)u->gpu_address;
-    u->page = (uint8_t *)u->reg;
-    if (u->on_gpu)
-        return true;
     u->page = mmap(NULL, UAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (u->page == MAP_FAILED)
         return false;
@@ -27,7 +21,7 @@ static bool make_register(struct uar *u, bool may_be_on_gpu)
     return true;
 }
 
-struct uar *uar_add(struct device *d, bool may_be_on_gpu)
+struct uar *uar_add(struct device *d)
 {
     for (uint32_t i = 1; i < MAX_UARS; i++) {
         if (d->objects.uars[i])
@@ -37,7 +31,7 @@ struct uar *uar_add(struct device *d, bool may_be_on_gpu)
             return NULL;
         u->device = d;
         u->page_id = i;
-        if (!make_register(u, may_be_on_gpu)) {
+        if (!make_register(u)) {
             free(u);
             return NULL;
         }
@@ -46,6 +40,17 @@ struct uar *uar_add(struct device *d, bool may_be_on_gpu)
         return u;
     }
     return NULL;
+}
+
+void uar_move_to_gpu(struct uar *u)
+{
+    if (u->gpu_address || !u->program || !(u->gpu_address = gpu_engine_register(u->device)))
+        return;
+    munmap(u->page, UAR_BYTES);
+    u->on_gpu = true;
+    u->reg = (uint64_t *)(uintptr_t)u->gpu_address;
+    u->page = (uint8_t *)u->reg;
+    u->program->reg_addr = u->program->base_addr = u->reg;
 }
 
 void uar_remove(struct uar *u)

@@ -603,7 +603,7 @@ static void pages(void **state)
 {
     struct uar *u[4];
     for (unsigned i = 0; i < 4; i++) {
-        u[i] = uar_add(&device, false);
+        u[i] = uar_add(&device);
         assert_int_equal(u[i]->page_id, i + 1);
         assert_ptr_equal(u[i]->device, &device);
         assert_ptr_equal(u[i]->reg, u[i]->page + 0x800);
@@ -616,11 +616,18 @@ static void pages(void **state)
     assert_null(device.objects.uars[2]);
     uar_remove(u[3]);
     assert_int_equal(device.objects.uar_top, 4);
-    u[1] = uar_add(&device, false);
+    u[1] = uar_add(&device);
     assert_int_equal(u[1]->page_id, 2);
     assert_int_equal(device.objects.uar_top, 4);
     far_register = 0x123400;
-    u[3] = uar_add(&device, true);
+    u[3] = uar_add(&device);
+    uar_move_to_gpu(u[3]); /* of verbs: the program does not know it */
+    assert_false(u[3]->on_gpu);
+    struct mlx5dv_devx_uar program = {.reg_addr = u[3]->reg, .base_addr = u[3]->page};
+    u[3]->program = &program;
+    uar_move_to_gpu(u[3]);
+    assert_ptr_equal(program.reg_addr, u[3]->reg);
+    assert_ptr_equal(program.base_addr, u[3]->reg);
     assert_true(u[3]->on_gpu);
     assert_int_equal(u[3]->gpu_address, 0x123400);
     assert_int_equal((uintptr_t)u[3]->reg, 0x123400);
@@ -628,29 +635,31 @@ static void pages(void **state)
     assert_int_equal(maps, 3);
     uar_remove(u[3]);
     assert_int_equal(maps, 3);
-    u[3] = uar_add(&device, false); /* not in GPU memory */
+    u[3] = uar_add(&device);
     assert_false(u[3]->on_gpu);
     u[3]->registered = true;
     uar_remove(u[3]);
     assert_int_equal(unregistered, 1);
     far_register = 0;
-    u[3] = uar_add(&device, true);
+    u[3] = uar_add(&device);
+    u[3]->program = &program;
+    uar_move_to_gpu(u[3]);
     assert_false(u[3]->on_gpu);
     u[3]->registered = true;
     no_driver = true;
     uar_remove(u[3]);
     assert_int_equal(unregistered, 1);
     fail_next("calloc", 1, 0);
-    assert_null(uar_add(&device, false));
+    assert_null(uar_add(&device));
     fail_next("mmap", 1, 0);
-    assert_null(uar_add(&device, false));
+    assert_null(uar_add(&device));
     assert_null(device.objects.uars[4]);
     for (unsigned i = 4; i < MAX_UARS - 1; i++)
         device.objects.uars[i] = u[0];
-    u[3] = uar_add(&device, false);
+    u[3] = uar_add(&device);
     assert_int_equal(u[3]->page_id, MAX_UARS - 1);
     assert_int_equal(device.objects.uar_top, MAX_UARS);
-    assert_null(uar_add(&device, false));
+    assert_null(uar_add(&device));
     memset(device.objects.uars + 4, 0, (MAX_UARS - 5) * sizeof *device.objects.uars);
     uar_remove(u[3]);
     assert_int_equal(device.objects.uar_top, 4);

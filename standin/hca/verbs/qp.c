@@ -84,7 +84,7 @@ static struct qp *make_qp(struct hca_qp *q, struct device *d, const struct qp_pl
         return NULL;
     device_lock(d);
     struct qp *qp = qp_add(d);
-    struct uar *uar = qp ? uar_add(d, false) : NULL;
+    struct uar *uar = qp ? uar_add(d) : NULL;
     bool good = uar && fill_verbs_qp(q, qp, p, uar);
     if (qp && !good) {
         qp_remove(qp);
