@@ -87,7 +87,7 @@ weft_status gpu_copy_plain(struct gpu *gpu, unsigned stream_index, void *dst, co
     return status;
 }
 
-weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
+weft_status gpu_alloc_unset(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
 {
     *address = 0;
     weft_status status = gpu_enter(&gpu->device);
@@ -95,9 +95,15 @@ weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
         return status;
     CUresult result = gpu->driver.MemAlloc(address, bytes);
     gpu_leave(&gpu->device);
-    if (result)
-        return gpu_api_fail(&gpu->driver, result, "cuMemAlloc of %zu bytes for a table", bytes);
-    status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
+    return result ? gpu_api_fail(&gpu->driver, result, "cuMemAlloc of %zu bytes for a table", bytes)
+                  : WEFT_OK;
+}
+
+weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
+{
+    weft_status status = gpu_alloc_unset(gpu, bytes, address);
+    if (!status)
+        status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
     if (status) {
         gpu_free(gpu, *address);
         *address = 0;

@@ -220,6 +220,8 @@ weft_status gpu_map_register(struct gpu *gpu, void *address, size_t bytes, CUdev
 
 /* Allocates device memory outside the heap and zeroes it. */
 weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
+/* The same without zeroing it, which would wait for running kernels. */
+weft_status gpu_alloc_unset(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
 void gpu_free(struct gpu *gpu, CUdeviceptr address);
 
 /* Pins the PE's black box `box` of `bytes`, so that kernels can write error records into it. */

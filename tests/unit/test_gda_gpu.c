@@ -61,6 +61,16 @@ weft_status __wrap_gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address
     return WEFT_OK;
 }
 
+/* The content of such memory is not known. */
+weft_status __wrap_gpu_alloc_unset(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
+weft_status __wrap_gpu_alloc_unset(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
+{
+    weft_status status = __wrap_gpu_alloc(gpu, bytes, address);
+    if (!status)
+        memset((void *)(uintptr_t)*address, 0x5a, bytes);
+    return status;
+}
+
 void __wrap_gpu_free(struct gpu *gpu, CUdeviceptr address);
 void __wrap_gpu_free(struct gpu *gpu, CUdeviceptr address)
 {
@@ -162,12 +172,17 @@ static uintptr_t moved; /* distance between the host's and the GPU's address of 
 static enum gpu_register_kind kind;
 
 weft_status __wrap_gpu_pin_range(struct gpu *gpu, void *address, size_t bytes);
+static struct {
+    char *at;
+    size_t bytes;
+} pins[8];
 weft_status __wrap_gpu_pin_range(struct gpu *gpu, void *address, size_t bytes)
 {
-    (void)gpu, (void)address, (void)bytes;
+    (void)gpu;
     if (fails())
         return base_fail(WEFT_ERR_TIMEOUT, "nothing can be pinned");
-    pinned++;
+    pins[pinned % 8].at = address;
+    pins[pinned++ % 8].bytes = bytes;
     return WEFT_OK;
 }
 
@@ -368,8 +383,10 @@ weft_status __wrap_gda_create_queue(struct gda *gda, struct gda_qp *link,
 void __wrap_gda_destroy_qp(struct gda_qp *link);
 void __wrap_gda_destroy_qp(struct gda_qp *link)
 {
-    for (int i = 0; i < made_count; i++)
+    for (int i = 0; i < made_count; i++) {
         live_links -= made[i].link == link;
+        made[i].link = made[i].link == link ? NULL : made[i].link;
+    }
 }
 
 static struct {
@@ -393,8 +410,14 @@ weft_status __wrap_gda_connect_qp(const struct gda_qp *link, const struct gda_co
 
 static int agreements, disagrees_at, gathers, gather_fails_at, key_gathers;
 static uint64_t their_base;
-static uint32_t their_row[COUNT + 1];
-static uint32_t my_row[COUNT + 1];
+/* Whether the queues exist, then for each connected PE its number and those of the queues. */
+enum { LINK = 1 + EACH, ROW = 1 + PES * LINK, SHORT_ROW = 1 + LINK };
+static uint32_t their_row[ROW], my_row[ROW], my_count;
+
+static uint32_t number_at(uint32_t queue)
+{
+    return 1 + queue / EACH * LINK + 1 + queue % EACH;
+}
 
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status);
 weft_status __wrap_boot_agree(struct boot *boot, weft_status status)
@@ -418,7 +441,10 @@ static weft_status gather(struct boot *boot, const void *mine, void *all, size_t
     memcpy((char *)all + bytes, mine, bytes);
     if (bytes == sizeof their_base) {
         memcpy(all, &their_base, bytes);
-    } else if (bytes == sizeof their_row) {
+    } else if (bytes == sizeof my_count) {
+        my_count = *(const uint32_t *)mine;
+        *(uint32_t *)all = 1; /* itself */
+    } else if (bytes == sizeof their_row || bytes == SHORT_ROW * sizeof *their_row) {
         memcpy(all, their_row, bytes);
         memcpy(my_row, mine, bytes);
     } else {
@@ -520,7 +546,9 @@ static int setup(void **state)
     extent_count = 2;
     their_row[0] = 1;
     for (uint32_t i = 0; i < COUNT; i++)
-        their_row[1 + i] = 0x9000 + i;
+        their_row[number_at(i)] = 0x9000 + i;
+    for (uint32_t pe = 0; pe < PES; pe++)
+        their_row[1 + pe * LINK] = pe;
     adapters = (struct gda_adapters){
         .lib = {.verbs = {.reg_mr = reg_mr, .reg_dmabuf_mr = reg_dmabuf_mr, .dereg_mr = dereg_mr},
                 .dv = {.umem_reg = umem_reg, .umem_reg_ex = umem_reg_ex, .umem_dereg = umem_dereg}},
@@ -830,7 +858,10 @@ static void queues_in_gpu_memory(void **state)
     const struct gda_gpu_queues *far = gda.gpu_queues;
     assert_non_null(far);
     assert_string_equal(gda.gpu->why_host, "");
-    assert_int_equal(far->bytes, 2 << 20);
+    const struct gda_gpu_slab *slab = far->slabs;
+    assert_null(slab->next);
+    assert_int_equal(slab->used, PES);
+    assert_int_equal(slab->bytes, 2 << 20);
     assert_int_equal(made_count, COUNT);
     assert_int_equal(umems_by_dmabuf, ADAPTERS);
     assert_int_equal(connected_count, COUNT);
@@ -839,13 +870,14 @@ static void queues_in_gpu_memory(void **state)
         struct gda_layout at = gda_layout_of(&gda, i);
         assert_ptr_equal(made[i].link, &far->qps[i]);
         assert_memory_equal(&made[i].at, &at, sizeof at);
-        assert_ptr_equal(made[i].area, (void *)(uintptr_t)far->area);
+        assert_ptr_equal(made[i].area, (void *)(uintptr_t)slab->area);
         assert_ptr_equal(far->qps[i].adapter, &adapters.one[a]);
         assert_int_equal(far->qps[i].umem, umems[a].umem_id);
         assert_int_equal(far->queues[i].name, k);
-        assert_int_equal(far->queues[i].results_key, htobe32(far->regions[a]->lkey));
+        assert_int_equal(far->queues[i].results_key, htobe32(slab->regions[a]->lkey));
         assert_int_equal(far->queues[i].done | far->queues[i].turns, 0);
-        assert_int_equal(my_row[1 + i], far->queues[i].number);
+        assert_int_equal(my_row[number_at(i)], far->queues[i].number);
+        assert_int_equal(my_row[1 + pe * LINK], pe);
         uint32_t its = pe == ME ? far->queues[ME * EACH + k].number : 0x9000 + ME * EACH + k;
         struct gda_connection ends = gda_connection_of(&gda, far->queues[i].number, (int)pe, its);
         assert_memory_equal(&connected[i].ends, &ends, sizeof ends);
@@ -855,8 +887,8 @@ static void queues_in_gpu_memory(void **state)
     assert_int_equal(agreements, 10);
     for (int a = 0; a < ADAPTERS; a++) {
         assert_true(regions[a].dmabuf);
-        assert_int_equal(regions[a].address, far->area);
-        assert_int_equal(regions[a].mr.length, far->bytes);
+        assert_int_equal(regions[a].address, slab->area);
+        assert_int_equal(regions[a].mr.length, slab->bytes);
         assert_int_equal(regions[a].access, IBV_ACCESS_LOCAL_WRITE);
         assert_ptr_equal(regions[a].pd, adapters.one[a].pd);
     }
@@ -869,7 +901,7 @@ static void queues_in_gpu_memory(void **state)
     assert_int_equal(begin(), WEFT_OK);
     assert_int_equal(umems_by_dmabuf, 0);
     assert_false(regions[0].dmabuf);
-    assert_int_equal(regions[1].address, gda.gpu_queues->area);
+    assert_int_equal(regions[1].address, gda.gpu_queues->slabs->area);
     assert_int_equal(regions[1].access, IBV_ACCESS_LOCAL_WRITE);
     end();
     setup(state);
@@ -947,7 +979,7 @@ static void no_queues_in_gpu_memory(void **state)
     end();
     setup(state);
     far_queues = REAL;
-    their_row[COUNT] = 0; /* the last number */
+    their_row[ROW - 1] = 0; /* the last number */
     assert_int_equal(begin(), WEFT_ERR_MISMATCH);
     assert_string_equal(base_last_error(),
                         "path gda: PE 0 sent an invalid exchange record: invalid QP number");
@@ -1001,6 +1033,20 @@ static void making_queues_fails(void **state)
 static struct weft_dev dev = {.segment = {[WEFT_DEV_HEAP] = {.base = WINDOW + 5 * UNIT},
                                           [WEFT_DEV_AREAS] = {.base = WINDOW + 7 * UNIT}}};
 
+/* Marks, fillers and busy words of a queue are zero, and those of the queues to one PE follow each
+ * other. */
+static void expect_marks(const struct weft_dev_gda *table, uint32_t i)
+{
+    const struct weft_dev_gda_queue *q = &table->queues[i], *first = &table->queues[i - i % EACH];
+    assert_ptr_equal(q->marks, first->marks + i % EACH * 2);
+    assert_ptr_equal(q->fillers, first->marks + (EACH + i % EACH) * 2);
+    assert_ptr_equal(q->busy, (uint32_t *)(void *)(first->marks + 2 * EACH * 2) + i % EACH * DEPTH);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(q->marks[k] | q->fillers[k], 0);
+    for (int k = 0; k < DEPTH; k++)
+        assert_int_equal(q->busy[k], 0);
+}
+
 static void tables_of_device_code(void **state)
 {
     for (int way = 0; way < 4; way++) {
@@ -1048,9 +1094,8 @@ static void tables_of_device_code(void **state)
             assert_int_equal(q->turns, WEFT_DEV_GDA_UNUSED);
             assert_int_equal(q->done, 0);
             assert_int_equal((uintptr_t)q->ring.doorbell, 0x5000 + i);
-            assert_ptr_equal(q->marks, first->marks + i * 2);
-            assert_ptr_equal(q->fillers, first->fillers + i * 2);
-            assert_ptr_equal(q->busy, first->busy + i * DEPTH);
+            expect_marks(table, i);
+            assert_int_equal(q->ready, 1);
             assert_int_equal(q->number, far ? 0x7000 + i : 0);
             for (uint32_t c = 0; c < CHUNKS; c++) {
                 uint32_t row = a * PES + pe;
@@ -1114,8 +1159,169 @@ static void tables_that_fail(void **state)
         if (calls < call)
             assert_int_equal(status, WEFT_OK);
         else
-            assert_int_equal(status, call <= 8 ? WEFT_ERR_NO_MEMORY : WEFT_ERR_TIMEOUT);
+            assert_int_equal(status, call <= 7 || call == 10 || call == 12 ? WEFT_ERR_NO_MEMORY
+                                                                           : WEFT_ERR_TIMEOUT);
         bool ended = calls < call;
+        fails_at = 0;
+        end();
+        if (ended)
+            break;
+        assert_in_range(call, 1, 40);
+    }
+}
+
+/* ------------------------------------------------------------- queues connected at first use */
+
+static atomic_uchar states[PES];
+static char asked[GDA_PAGE];
+static void setup_first_use(void **state, bool far)
+{
+    setup(state);
+    states[ME] = GDA_LINK_UP;
+    states[0] = GDA_LINK_NONE;
+    gda.eager = false;
+    gda.links = states;
+    gda.queue_bytes = GDA_PAGE / 2; /* a page holds those of two adapters and of device code */
+    gda.requests = asked;
+    gda.requests_bytes = sizeof asked;
+    gda.wanted = (uint8_t *)asked + 64;
+    far_queues = far ? REAL : NONE;
+    device_code = true;
+}
+
+/* All that is read before a reservation is there, and nothing else. */
+static void expect_unconnected(const struct weft_dev_gda_queue *q, uint32_t i)
+{
+    assert_int_equal(q->ready, 0);
+    assert_int_equal(q->ring.last, 0);
+    assert_false(weft_dev_gda_room_at_once(&q->ring, 0, 1));
+    assert_int_equal(weft_dev_gda_cqe_opcode(*q->completion), WEFT_DEV_GDA_CQE_NONE);
+    assert_int_equal(q->name, i % EACH);
+    assert_int_equal(q->used_bit, i);
+    assert_int_equal(q->local_keys[0], host_local[i % EACH % ADAPTERS * CHUNKS]);
+    assert_int_equal(q->remote_keys[0],
+                     host_remote[(i % EACH % ADAPTERS * PES + i / EACH) * CHUNKS]);
+    assert_null(q->marks);
+    assert_null(q->ring.doorbell);
+}
+
+/* Counts of device code, which waits with blocks that it has reserved. */
+static void reserve_some(struct weft_dev_gda_queue *q)
+{
+    q->turns += (uint64_t)3 << 32;
+    q->counted = 77;
+    q->looks = 1;
+}
+
+static void expect_reserved(const struct weft_dev_gda_queue *q)
+{
+    assert_int_equal(q->turns, WEFT_DEV_GDA_UNUSED + ((uint64_t)3 << 32));
+    assert_int_equal(q->counted, 77);
+    assert_int_equal(q->looks, 1);
+    assert_int_equal(q->ready, 1);
+}
+
+static void queues_at_first_use(void **state)
+{
+    for (int far = 0; far <= 1; far++) {
+        setup_first_use(state, far);
+        assert_int_equal(begin(), WEFT_OK);
+        assert_string_equal(gda.gpu->why_proxy, "");
+        assert_int_equal(made_count, far ? EACH : 0);
+        assert_int_equal(connected_count, far ? EACH : 0);
+        assert_int_equal(pinned, 2); /* what device code asks for, and the queues to itself */
+        assert_ptr_equal(pins[0].at, asked);
+        assert_ptr_equal(pins[1].at, gda_link_area(&gda, ME));
+        assert_int_equal(pins[1].bytes, gda_link_bytes(&gda));
+        assert_int_equal(mapped, EACH);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
+        const struct weft_dev_gda *table = &dev.gda;
+        assert_ptr_equal(table->wanted, gda.wanted);
+        for (uint32_t k = 0; k < EACH; k++) {
+            expect_unconnected(&table->queues[k], k);
+            expect_marks(table, ME * EACH + k);
+            assert_int_equal(table->queues[ME * EACH + k].ready, 1);
+            reserve_some(&table->queues[k]);
+        }
+        /* Its counts are not those of a queue that the host waits for. */
+        assert_int_equal(gda_read_cuda_counts(&gda), WEFT_OK);
+        assert_int_equal(queues[gda_device_queue_index(&gda, 0)].done, 9);
+        bool refused = true;
+        assert_int_equal(gda_create_gpu_link(&gda, 0, &refused), WEFT_OK);
+        assert_int_equal(gda_connect_gpu_link(&gda, 0, &their_row[number_at(ME * EACH)]), WEFT_OK);
+        assert_int_equal(made_count, far ? COUNT : 0);
+        assert_int_equal(connected_count, far ? COUNT : 0);
+        assert_int_equal(gda_open_cuda_link(&gda, 0), WEFT_OK);
+        states[0] = GDA_LINK_UP;
+        assert_int_equal(pinned, 3);
+        assert_ptr_equal(pins[2].at, gda_link_area(&gda, 0));
+        for (uint32_t k = 0; k < EACH; k++) {
+            expect_reserved(&table->queues[k]);
+            expect_marks(table, k);
+            assert_int_equal(table->queues[k].number, far ? 0x7000 + EACH + k : 0);
+            assert_int_equal((uintptr_t)table->queues[k].ring.doorbell,
+                             far ? 0x5000 + EACH + k : 0x5000 + k);
+        }
+        if (far) { /* both have memory in one slab, the second behind the first */
+            assert_null(gda.gpu_queues->slabs->next);
+            assert_int_equal(made[EACH].at.ring, EACH * gda_queue_bytes(DEPTH));
+            assert_int_equal(gda_gpu_results_key(gda.gpu_queues, 0, 1),
+                             htobe32(gda.gpu_queues->slabs->regions[1]->lkey));
+        }
+        end();
+    }
+}
+
+/* A NIC refuses the queues: device code gets queues that threads of the host execute. */
+static void queues_refused_at_first_use(void **state)
+{
+    for (int call = 1; call <= 1 + 3 * EACH; call++) {
+        setup_first_use(state, true);
+        assert_int_equal(begin(), WEFT_OK);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
+        struct weft_dev_gda_queue *q = &dev.gda.queues[0];
+        reserve_some(q);
+        gda.gpu_queues->slabs->used =
+            call > EACH ? gda.gpu_queues->slabs->used : gda.gpu_queues->slabs->links;
+        calls = 0;
+        fails_at = call;
+        bool refused = false;
+        weft_status status = gda_create_gpu_link(&gda, 0, &refused);
+        fails_at = 0;
+        if (!status || !refused) { /* the job goes on, or ends with it */
+            end();
+            continue;
+        }
+        assert_int_equal(gda_describe_dead_gpu_link(&gda, 0), WEFT_OK);
+        const int maps = mapped;
+        assert_int_equal(gda_open_cuda_link(&gda, 0), WEFT_OK);
+        assert_int_equal(mapped, maps);
+        expect_reserved(q);
+        assert_int_equal(q->number, 0);
+        assert_int_equal(q->ring.last, DEPTH - 1);
+        assert_in_range((uintptr_t)q->ring.doorbell, gda.gpu_queues->slabs->area,
+                        gda.gpu_queues->slabs->area + gda.gpu_queues->slabs->bytes);
+        states[0] = GDA_LINK_UP;
+        end();
+    }
+}
+
+/* Each step of giving the GPU its part of a link fails once. */
+static void link_that_fails(void **state)
+{
+    for (int call = 1;; call++) {
+        setup_first_use(state, false);
+        assert_int_equal(begin(), WEFT_OK);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
+        const struct weft_dev_gda *table = &dev.gda;
+        calls = 0;
+        fails_at = call;
+        weft_status status = gda_open_cuda_link(&gda, 0);
+        bool ended = calls < call;
+        assert_int_equal(status != WEFT_OK, !ended);
+        /* Device code does not use a queue that is written in part. */
+        if (!ended)
+            assert_int_equal(table->queues[EACH - 1].ready, 0);
         fails_at = 0;
         end();
         if (ended)
@@ -1178,7 +1384,7 @@ static void doorbells(void **state)
                                                         : (uintptr_t)area + k * GDA_PAGE + 256);
             end();
             assert_int_equal(unpinned_registers, COUNT);
-            assert_int_equal(unpinned_areas, 1);
+            assert_int_equal(unpinned_areas, 2); /* and what device code asks for */
         }
 }
 
@@ -1201,8 +1407,9 @@ static void without_device_code(void **state)
          "GPU 3 maps host memory at different addresses than the host"},
         {"WEFT_GDA_DOORBELL", "gpu", 0, 8, COUNT, WEFT_ERR_CONFIG,
          "GPU 3 maps host memory at different addresses than the host"},
-        {"WEFT_GDA_DOORBELL", "cpu", 3, 0, COUNT, WEFT_OK, "no thread"},
-        {"WEFT_GDA_DOORBELL", "auto", 3, 0, 1, WEFT_OK, "no thread"},
+        {"WEFT_GDA_DOORBELL", "auto", 3, 0, COUNT, WEFT_OK, "nothing can be pinned"},
+        {"WEFT_GDA_DOORBELL", "cpu", 4, 0, COUNT, WEFT_OK, "no thread"},
+        {"WEFT_GDA_DOORBELL", "auto", 4, 0, 1, WEFT_OK, "no thread"},
         {"WEFT_GDA_DOORBELL", "gpu", 0, 0, 1, WEFT_ERR_CONFIG,
          "path gda: the GPU may not write the doorbells of mlx5_1 (register 1 is refused), and "
          "WEFT_GDA_DOORBELL is gpu"},
@@ -1251,6 +1458,9 @@ int main(void)
         cmocka_unit_test(making_queues_fails),
         cmocka_unit_test(tables_of_device_code),
         cmocka_unit_test(tables_that_fail),
+        cmocka_unit_test(queues_at_first_use),
+        cmocka_unit_test(queues_refused_at_first_use),
+        cmocka_unit_test(link_that_fails),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(without_device_code),
     };

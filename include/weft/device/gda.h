@@ -78,7 +78,7 @@ WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint32_t base = (uint32_t)(*turns >> 32);
     if (!WEFT_DEV_LIKELY(!weft_dev_gda_ahead(*turns) && base != ~(uint32_t)0 &&
-                         weft_dev_gda_room(&ring, (uint32_t)done, base + 1)))
+                         weft_dev_gda_room_at_once(&ring, (uint32_t)done, base + 1)))
         return 0;
     weft_dev_gda_value(&ring, base, at, value, bytes, 0);
     weft_dev_gda_publish_any(q, &ring, base, base + 1, 0, exclusive);

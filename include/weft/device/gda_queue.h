@@ -56,7 +56,9 @@ struct weft_dev_gda_queue {
                                     the byte order of requests */
     uint64_t *fillers;           /* [depth / 64] one bit per block that begins no message, until it
                                     is counted */
-    uint32_t reserved_too[2];
+    uint64_t ready;   /* 1: the queue is connected, and the parts above are valid. 0: only
+                         the keys, `completion`, `name` and `used_bit` are valid, and
+                         ring.last is 0. The host writes it last */
     uint64_t turns;   /* blocks reserved << 32 | blocks published, each modulo 2^32 */
     uint64_t counted; /* fillers among all blocks before an end << 32 | that end, modulo 2^32 */
     uint64_t turns_line[6];
@@ -204,7 +206,17 @@ WEFT_DEVICE int weft_dev_gda_room(const struct weft_dev_gda_ring *ring, uint32_t
     return end - 1 - done <= ring->last;
 }
 
-/* The same for a reservation that may not have its turn. */
+/* Whether a reservation with its turn may store its blocks at once. Never true with the ring of a
+ * queue that is not connected, whose `last` is 0: a thread may copy that ring, and get the turn
+ * from a thread that has connected the queue since. The last free block of a ring is left to
+ * weft_dev_gda_room_late(). */
+WEFT_DEVICE int weft_dev_gda_room_at_once(const struct weft_dev_gda_ring *ring, uint32_t done,
+                                          uint32_t end)
+{
+    return end - 1 - done < ring->last;
+}
+
+/* The same for a reservation that may not have its turn. The queue is connected. */
 WEFT_DEVICE int weft_dev_gda_room_late(const struct weft_dev_gda_queue *q, uint64_t done,
                                        uint32_t end)
 {

@@ -11,40 +11,57 @@
 
 /* ---------------------------------------------------------------------------- queues, addresses */
 
+enum { WEFT_DEV_GDA_CONNECT_NS = 1000 }; /* between two polls on a GPU */
+
+/* Asks the host to connect the queues to PE pe, and waits until *ready is not 0. Acquire: what the
+ * host has written before. Returns 0 after an error, which a record shows. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_connect(int pe, const uint64_t *ready)
+{
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    struct weft_dev_patience patience;
+    uint8_t *wanted = &gda->wanted[pe];
+    uint32_t polls = 0;
+    int there = 1;
+    if (!weft_dev_load_u8(wanted, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS)) {
+        weft_dev_store_u8(wanted, 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
+        weft_dev_store_u32(gda->alarm, WEFT_DEV_GDA_ALARM_WANTED, WEFT_ORDER_RELEASE,
+                           WEFT_SCOPE_SYS);
+    }
+    WEFT_NO_UNROLL
+    while (there && !weft_dev_load_u64(ready, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)) {
+        if (weft_dev_job_failed(0) ||
+            weft_dev_patience_step(
+                &patience, weft_dev_awaited_of(WEFT_DEV_OP_CONNECT, pe, -1, ready, WEFT_NE, 0),
+                &polls, 0)) {
+            weft_dev_fail(WEFT_ERR_TIMEOUT);
+            there = 0;
+        }
+        if (WEFT_TARGET_GPU) /* thousands of threads may poll */
+            weft_dev_nanosleep(WEFT_DEV_GDA_CONNECT_NS);
+    }
+    weft_dev_patience_end(&patience, polls);
+    return there;
+}
+
 #if WEFT_TARGET_GPU
-/* The queues to PE pe. All are connected before a kernel can run, and their place is computed: a
- * table of them would cost each request a load that waits for memory, since the fences of the
- * request before it empty the cache. */
+/* The queues to PE pe. Their place is computed, and the first reservation of a queue connects it
+ * (weft_dev_gda_begin_late()): a table of the queues would cost each request a load that waits for
+ * memory, since the fences of the request before it empty the cache. */
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_dev_gda *gda,
                                                               int pe)
 {
     return gda->queues + (uint32_t)pe * gda->each;
 }
 #else
-/* The first request to a PE: asks the host to connect the queues to it, and waits. After an error,
- * which a record shows, the result are queues that have failed. */
-WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_connect(int pe)
+/* The first request to a PE. After an error the result are queues that have failed. */
+WEFT_DEVICE_NOINLINE struct weft_dev_gda_queue *weft_dev_gda_first_queues(int pe)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
-    struct weft_dev_patience patience;
-    uint64_t first, *word = &gda->wanted[pe / 64], bit = (uint64_t)1 << pe % 64;
-    uint32_t polls = 0;
-    if (!(weft_dev_load_u64(word, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS) & bit))
-        weft_dev_atomic_or_u64(word, bit, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    weft_dev_store_u32(gda->alarm, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
-    WEFT_NO_UNROLL
-    while (!(first = weft_dev_load_u64(&gda->connected[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)))
-        if (weft_dev_job_failed(0) ||
-            weft_dev_patience_step(
-                &patience,
-                weft_dev_awaited_of(WEFT_DEV_OP_CONNECT, pe, -1, &gda->connected[pe], WEFT_NE, 0),
-                &polls, 0)) {
-            weft_dev_patience_end(&patience, polls);
-            weft_dev_fail(WEFT_ERR_TIMEOUT);
-            return gda->failed;
-        }
-    weft_dev_patience_end(&patience, polls);
-    return (struct weft_dev_gda_queue *)(uintptr_t)first;
+    const uint64_t *first = &gda->connected[pe];
+    return weft_dev_gda_connect(pe, first)
+               ? (struct weft_dev_gda_queue *)(uintptr_t)weft_dev_load_u64(
+                     first, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS)
+               : gda->failed;
 }
 
 /* The queues to PE pe. Acquire: what they hold. */
@@ -53,7 +70,7 @@ WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_
 {
     uint64_t first = weft_dev_load_u64(&gda->connected[pe], WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     return WEFT_DEV_LIKELY(first) ? (struct weft_dev_gda_queue *)(uintptr_t)first
-                                  : weft_dev_gda_connect(pe);
+                                  : weft_dev_gda_first_queues(pe);
 }
 #endif
 
@@ -251,7 +268,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_raise_alarm(const struct weft_dev_gda_queu
         weft_dev_load_u64(&q->done, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU) == WEFT_DEV_GDA_FAILED)
         return 0;
     if (!weft_dev_load_u32(alarm, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS))
-        weft_dev_store_u32(alarm, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
+        weft_dev_store_u32(alarm, WEFT_DEV_GDA_ALARM_FAILED, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
     return 1;
 }
 
@@ -401,11 +418,18 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, u
     return 0;
 }
 
-/* For a reservation without its turn, or without space. Returns 0 when it never gets space. */
+/* For a reservation without its turn, or without space, and for the first ones of a queue, which
+ * connect it. The queue counts as used only when it is connected: a fence that finds it used polls
+ * its completion entry. Returns 0 when the reservation never gets space. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint32_t ahead,
                                                  uint64_t end, uint64_t done,
                                                  const struct weft_dev_request *r)
 {
+    if (!weft_dev_load_u64(&q->ready, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS) &&
+        !weft_dev_gda_connect(r->pe, &q->ready)) {
+        weft_dev_gda_abandon(q);
+        return 0;
+    }
     if (ahead)
         weft_dev_gda_note_used(q);
     return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
@@ -427,9 +451,12 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->counted = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
-    return WEFT_DEV_LIKELY(!span->ahead &&
-                           weft_dev_gda_room(&span->ring, (uint32_t)done, base + blocks)) ||
-           weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
+    if (WEFT_DEV_LIKELY(!span->ahead &&
+                        weft_dev_gda_room_at_once(&span->ring, (uint32_t)done, base + blocks)))
+        return 1;
+    int begun = weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
+    span->ring = weft_dev_gda_ring_of(q); /* it may have been connected since */
+    return begun;
 }
 
 /* `n` blocks of the span begin no message. It loads early what the queue has counted: the load then

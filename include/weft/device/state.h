@@ -166,16 +166,21 @@ struct weft_dev_gda_sharing {
     uint32_t fraction; /* factor for divisions by `shared`, see weft_dev_gda_fraction() */
 };
 
+/* What device code asks of the host: to execute the requests of a queue that has failed, or to
+ * connect the queues in weft_dev_gda.wanted. */
+enum weft_dev_gda_alarm { WEFT_DEV_GDA_ALARM_FAILED = 1, WEFT_DEV_GDA_ALARM_WANTED = 2 };
+
 /* What device code needs to post requests to the NIC's queues (gda.h); the tables are in
  * device-accessible memory. The memory of each segment is registered in chunks of 1 << chunk_bits
  * bytes. Each chunk has a key at every NIC, in tables of the queue. Chunks of all segments are
  * numbered together. A segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
-    struct weft_dev_gda_queue *queues; /* on a GPU: [n_pes][each], all connected */
+    /* On a GPU: [n_pes][each]. They are connected when they are first used, at the latest. */
+    struct weft_dev_gda_queue *queues;
     const uint64_t *connected; /* on simt: [n_pes] address of the `each` queues to a PE; 0: they are
                                   not connected yet */
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
-    uint64_t *wanted;                  /* one bit per PE: the host is to connect the queues to it */
+    uint8_t *wanted;                   /* [n_pes] 1: the host is to connect the queues to the PE */
     uint32_t each;
     struct weft_dev_gda_sharing sharing;
     uint32_t adapters; /* number of NICs; queue k of a PE leads from NIC k % adapters here to the
@@ -186,8 +191,8 @@ struct weft_dev_gda {
     uint64_t own[WEFT_DEV_PARTS]; /* address of a segment's first chunk, as registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] the same at every PE */
     uint64_t *used;               /* one bit per queue that has ever been used, [n_pes][each] */
-    uint32_t *alarm;              /* set to 1 when a queue is wanted, or has failed and the host is
-                                     to execute its requests; NULL: the job then fails */
+    uint32_t *alarm;              /* see enum weft_dev_gda_alarm; NULL: the host does neither, all
+                                     queues are connected, and the job fails with a queue */
     /* Distance in the key table from a strict-order key to the relaxed-order key; 0: there is
      * none. */
     uint32_t data_keys;

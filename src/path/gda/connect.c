@@ -24,7 +24,7 @@
 
 /* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record.
  * NO_DOORBELL: of a word that takes the place of the doorbell of a queue without a NIC. */
-enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, ALARM_WORD = 512, NO_DOORBELL = 1024 };
+enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, NO_DOORBELL = 1024 };
 
 static size_t ring_bytes(uint32_t depth)
 {
@@ -54,9 +54,14 @@ struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number)
     return at;
 }
 
-uint32_t *gda_alarm_word(const struct gda *gda)
+size_t gda_link_bytes(const struct gda *gda)
 {
-    return (uint32_t *)(void *)(gda->area + gda_layout_of(gda, 0).page + ALARM_WORD);
+    return gda_queues_to_pe(gda) * gda->queue_bytes;
+}
+
+char *gda_link_area(const struct gda *gda, int pe)
+{
+    return gda->area + (size_t)pe * gda_link_bytes(gda);
 }
 
 static weft_status register_slab(const struct gda_adapter *adapter, struct gda_slab *slab,
@@ -143,6 +148,7 @@ static struct gda_layout describe_host_queue(struct gda *gda, const struct gda_s
     q->name = name;
     q->used_bit = (uint32_t)pe * gda->queues_per_pe + name; /* of device-code queues */
     q->turns = WEFT_DEV_GDA_UNUSED;
+    q->ready = 1;
     gda->qps[number].adapter = &gda->adapters->one[a];
     memset(gda->area + start * gda->queue_bytes + at.completions, 0xff, ring_bytes(gda->depth));
     return at;
@@ -176,6 +182,7 @@ static void describe_failed_queues(struct gda *gda)
             .remote_keys = gda->remote_keys,
             .local_keys = gda->local_keys,
             .used_bit = (uint32_t)gda->world->pe * gda->queues_per_pe + k,
+            .ready = 1,
             .turns = WEFT_DEV_GDA_UNUSED,
             .done = WEFT_DEV_GDA_FAILED};
 }
@@ -183,6 +190,19 @@ static void describe_failed_queues(struct gda *gda)
 static size_t busy_bytes(const struct gda *gda)
 {
     return (size_t)gda_queue_count(gda) * gda->depth * sizeof *gda->busy;
+}
+
+/* The alarm, then on a cache line of its own `wanted`. */
+static weft_status create_requests(struct gda *gda)
+{
+    size_t bytes = WEFT_DEV_GDA_LINE + (size_t)gda->world->npes;
+    gda->requests_bytes = (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
+    gda->requests = map_zeros(gda->requests_bytes);
+    if (!gda->requests)
+        return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory for requests of device code");
+    gda->alarm = (uint32_t *)(void *)gda->requests;
+    gda->wanted = (uint8_t *)gda->requests + WEFT_DEV_GDA_LINE;
+    return WEFT_OK;
 }
 
 static size_t mark_bytes(const struct gda *gda)
@@ -206,21 +226,19 @@ weft_status gda_create_queue_tables(struct gda *gda)
     gda->used = calloc(npes * gda->queues_per_pe / 64 + 1, sizeof *gda->used);
     gda->links = calloc(npes, sizeof *gda->links);
     gda->device_queues = calloc(npes, sizeof *gda->device_queues);
-    gda->wanted = calloc(npes / 64 + 1, sizeof *gda->wanted);
     if (gda->queues)
         describe_failed_queues(gda);
     return gda->area && gda->queues && gda->marks && gda->fillers && gda->busy && gda->qps &&
-                   gda->addresses && gda->seeds && gda->used && gda->links && gda->device_queues &&
-                   gda->wanted
-               ? WEFT_OK
+                   gda->addresses && gda->seeds && gda->used && gda->links && gda->device_queues
+               ? create_requests(gda)
                : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory for %zu queues", count);
 }
 
 weft_status gda_create_links(struct gda *gda, int first, int count)
 {
     struct gda_slab *slab = calloc(1, sizeof *slab);
-    char *at = gda->area + gda_queue_index(gda, first, 0) * gda->queue_bytes;
-    size_t bytes = (size_t)count * gda_queues_to_pe(gda) * gda->queue_bytes;
+    char *at = gda_link_area(gda, first);
+    size_t bytes = (size_t)count * gda_link_bytes(gda);
     if (!slab)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     slab->next = gda->slabs;
@@ -234,19 +252,25 @@ weft_status gda_create_links(struct gda *gda, int first, int count)
     return status;
 }
 
+void gda_place_absent_queue(const struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
+                            const struct gda_layout *at, char *area)
+{
+    place_queue(q, at, area);
+    q->number = 0;
+    q->ring.doorbell = (uint64_t *)(void *)(area + at->page + NO_DOORBELL);
+    weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, 0);
+    qp->absent = true;
+}
+
 void gda_describe_dead_link(struct gda *gda, int pe)
 {
-    char *area = gda->area + gda_queue_index(gda, pe, 0) * gda->queue_bytes;
     for (uint32_t k = 0; k < gda_queues_to_pe(gda); k++) {
         uint32_t number = gda_queue_index(gda, pe, k);
-        struct weft_dev_gda_queue *q = &gda->queues[number];
         gda_destroy_qp(&gda->qps[number]);
         gda->qps[number] = (struct gda_qp){0};
         struct gda_layout at = describe_host_queue(gda, gda->slabs, pe, pe, k);
-        place_queue(q, &at, area);
-        q->number = 0;
-        q->ring.doorbell = (uint64_t *)(void *)(area + at.page + NO_DOORBELL);
-        weft_dev_gda_ring_set(&q->ring, area + at.ring, gda->depth, 0);
+        gda_place_absent_queue(gda, &gda->qps[number], &gda->queues[number], &at,
+                               gda_link_area(gda, pe));
     }
 }
 
@@ -296,7 +320,7 @@ void gda_destroy_queues(struct gda *gda)
     free(gda->seeds);
     free(gda->links);
     free(gda->device_queues);
-    free(gda->wanted);
+    unmap_zeros(gda->requests, gda->requests_bytes);
 }
 
 /* --------------------------------------------------------------------------------- the exchange */

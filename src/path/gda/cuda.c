@@ -4,6 +4,10 @@
  * GPU memory, it is in pinned host memory. What only the GPU changes (counts, marks) or reads often
  * (keys, addresses) is copied to GPU memory.
  *
+ * A queue that is not connected yet has its place in the tables. Its first reservations wait there
+ * until the failover thread has connected it and written the rest (gda_open_cuda_link()). That
+ * thread must not wait for running kernels, which may wait for it.
+ *
  * The GPU rings the doorbell itself if the driver lets it write the NIC's register. Otherwise it
  * writes a word of host memory, and a host thread writes the value into the register (bell.c). */
 #include "path/gda/gda.h"
@@ -20,14 +24,15 @@
 
 struct gda_cuda {
     uint32_t count;         /* device-code queues */
-    CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU */
+    CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU; 0: not connected */
+    CUdeviceptr *marks;     /* [npes] Marks, fillers and busy words of the queues to a PE, or 0 */
     uint32_t by_register, by_thread;
     char why_thread[160]; /* why the GPU does not ring all doorbells */
     struct gda_doorbell_thread *doorbell_thread;
-    CUdeviceptr queues, marks, fillers, busy,
-        used; /* In GPU memory; 0 before device code asks for them. */
-    CUdeviceptr bases, remote_keys, local_keys;
+    /* In GPU memory; 0 before device code asks for them. */
+    CUdeviceptr queues, used, bases, remote_keys, local_keys;
     bool written;                      /* the tables exist */
+    CUdeviceptr no_completion;         /* a completion entry that no NIC has written */
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
     struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
 };
@@ -43,6 +48,11 @@ static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t
 {
     return gda->gpu_queues ? &gda->gpu_queues->queues[i]
                            : &gda->queues[gda_device_queue_index(gda, i)];
+}
+
+static const struct gda_qp *qp_of(const struct gda *gda, uint32_t i)
+{
+    return gda->gpu_queues ? &gda->gpu_queues->qps[i] : &gda->qps[gda_device_queue_index(gda, i)];
 }
 
 /* ------------------------------------------------------------------------------------ doorbells */
@@ -75,6 +85,10 @@ static weft_status map_doorbell(struct gda *gda, uint32_t i)
     struct gda_cuda *cuda = gda->cuda;
     int64_t choice = config_int(CONFIG_GDA_DOORBELL);
     enum gpu_register_kind kind = GPU_REGISTER_DEVICE;
+    if (qp_of(gda, i)->absent) {
+        cuda->doorbells[i] = (uintptr_t)queue_of(gda, i)->ring.doorbell;
+        return WEFT_OK;
+    }
     if (choice == GDA_RING_CPU)
         return assign_doorbell_thread(gda, i);
     weft_status status = gpu_map_register(gda->world->gpu, queue_of(gda, i)->ring.doorbell,
@@ -117,27 +131,44 @@ void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes)
 static weft_status check_host_addresses(const struct gda *gda)
 {
     CUdeviceptr seen = 0;
-    weft_status status = gpu_device_pointer(gda->world->gpu, gda->area, &seen);
-    if (status || seen == (uintptr_t)gda->area)
+    weft_status status = gpu_device_pointer(gda->world->gpu, gda->requests, &seen);
+    if (status || seen == (uintptr_t)gda->requests)
         return status;
     return base_fail(WEFT_ERR_UNSUPPORTED,
                      "GPU %d maps host memory at different addresses than the host",
                      gda->world->gpu->device.ordinal);
 }
 
+/* Gives the GPU access to the memory of the queues to PE pe, and to their doorbells. In an eager
+ * job the memory is pinned already. */
+static weft_status open_link(struct gda *gda, int pe)
+{
+    weft_status status =
+        gda->eager ? WEFT_OK
+                   : gpu_pin_range(gda->world->gpu, gda_link_area(gda, pe), gda_link_bytes(gda));
+    for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++)
+        status = map_doorbell(gda, (uint32_t)pe * gda->queues_per_pe + k);
+    return status;
+}
+
 static weft_status open_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
+    struct gpu *gpu = gda->world->gpu;
     cuda->count = gda_device_queue_count(gda);
     cuda->doorbells = calloc(cuda->count, sizeof *cuda->doorbells);
+    cuda->marks = calloc((size_t)gda->world->npes, sizeof *cuda->marks);
     cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->copies);
-    weft_status status = cuda->doorbells && cuda->copies
-                             ? gpu_pin_range(gda->world->gpu, gda->area, gda->area_bytes)
+    weft_status status = cuda->doorbells && cuda->marks && cuda->copies
+                             ? gpu_pin_range(gpu, gda->requests, gda->requests_bytes)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     if (!status)
         status = check_host_addresses(gda);
-    for (uint32_t i = 0; i < cuda->count && !status; i++)
-        status = map_doorbell(gda, i);
+    if (!status && gda->eager)
+        status = gpu_pin_range(gpu, gda->area, gda->area_bytes);
+    for (int pe = 0; pe < gda->world->npes && !status; pe++)
+        if (gda_is_linked(gda, pe))
+            status = open_link(gda, pe);
     return status;
 }
 
@@ -165,10 +196,12 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->bases, cuda->queues, cuda->marks,       cuda->fillers,
-                               cuda->busy,  cuda->used,   cuda->remote_keys, cuda->local_keys};
+    const CUdeviceptr all[] = {cuda->bases,       cuda->queues,     cuda->used,
+                               cuda->remote_keys, cuda->local_keys, cuda->no_completion};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
+    for (int pe = 0; pe < gda->world->npes && cuda->marks; pe++)
+        gpu_free(gda->world->gpu, cuda->marks[pe]);
 }
 
 /* The caller guarantees that no kernel of the job runs any more. */
@@ -180,11 +213,15 @@ void gda_close_cuda(struct gda *gda)
         return;
     gda_doorbell_stop(cuda->doorbell_thread);
     free_tables(gda);
-    for (uint32_t i = 0; gpu && i < cuda->count; i++)
-        gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
-    if (gpu)
+    for (uint32_t i = 0; gpu && cuda->doorbells && i < cuda->count; i++)
+        if (cuda->doorbells[i])
+            gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
+    if (gpu) {
         gpu_unpin_range(gpu, gda->area, gda->area_bytes);
+        gpu_unpin_range(gpu, gda->requests, gda->requests_bytes);
+    }
     free(cuda->doorbells);
+    free(cuda->marks);
     free(cuda->copies);
     free(cuda);
     gda->cuda = NULL;
@@ -192,25 +229,106 @@ void gda_close_cuda(struct gda *gda)
 
 /* --------------------------------------------------------------------------------------- tables */
 
+/* Marks, fillers and busy words of the queues to one PE follow each other. */
+static size_t queue_mark_bytes(const struct gda *gda)
+{
+    return gda->depth / WEFT_DEV_GDA_MARKS * sizeof(uint64_t);
+}
+
+static size_t link_mark_bytes(const struct gda *gda)
+{
+    return gda->queues_per_pe * (2 * queue_mark_bytes(gda) + gda->depth * sizeof(uint32_t));
+}
+
+/* Zeros are copied there: filling memory would wait for running kernels. */
+static weft_status alloc_marks(const struct gda *gda, int pe)
+{
+    const size_t bytes = link_mark_bytes(gda);
+    CUdeviceptr *marks = &gda->cuda->marks[pe];
+    void *zeros = *marks ? NULL : calloc(1, bytes);
+    if (*marks)
+        return WEFT_OK;
+    weft_status status = zeros ? gpu_alloc_unset(gda->world->gpu, bytes, marks)
+                               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (!status)
+        status = write_gpu(gda, *marks, zeros, bytes);
+    free(zeros);
+    return status;
+}
+
+/* What device-code queue i has from the start: all that is read before blocks are reserved. */
+static struct weft_dev_gda_queue describe_unconnected(const struct gda *gda, uint32_t i)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    uint32_t name = i % gda->queues_per_pe, a = gda_adapter_of(gda, name);
+    size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
+    const uint32_t *remote = (const uint32_t *)(uintptr_t)cuda->remote_keys;
+    const uint32_t *local = (const uint32_t *)(uintptr_t)cuda->local_keys;
+    return (struct weft_dev_gda_queue){.completion =
+                                           (const uint64_t *)(uintptr_t)cuda->no_completion + 1,
+                                       .name = name,
+                                       .used_bit = i,
+                                       .remote_keys = remote + row * cuda->chunks,
+                                       .local_keys = local + (size_t)a * cuda->chunks,
+                                       .turns = WEFT_DEV_GDA_UNUSED};
+}
+
+static struct weft_dev_gda_queue describe_connected(const struct gda *gda, uint32_t i)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    const struct weft_dev_gda_queue *from = queue_of(gda, i);
+    struct weft_dev_gda_queue q = describe_unconnected(gda, i);
+    uint32_t name = q.name, each = gda->queues_per_pe;
+    CUdeviceptr marks = cuda->marks[i / each], busy = marks + 2 * each * queue_mark_bytes(gda);
+    q.ring = from->ring;
+    q.ring.doorbell = (uint64_t *)(uintptr_t)cuda->doorbells[i];
+    q.completion = from->completion;
+    q.results = from->results;
+    q.results_key = from->results_key;
+    q.number = from->number;
+    q.marks = (uint64_t *)(uintptr_t)(marks + name * queue_mark_bytes(gda));
+    q.fillers = (uint64_t *)(uintptr_t)(marks + (each + name) * queue_mark_bytes(gda));
+    q.busy = (uint32_t *)(uintptr_t)busy + (size_t)name * gda->depth;
+    q.ready = 1;
+    return q;
+}
+
 static weft_status write_queues(const struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
-    for (uint32_t i = 0; i < cuda->count; i++) {
-        struct weft_dev_gda_queue *q = &cuda->copies[i];
-        *q = *queue_of(gda, i);
-        q->turns = WEFT_DEV_GDA_UNUSED;
-        q->done = 0;
-        q->ring.doorbell = (uint64_t *)(uintptr_t)cuda->doorbells[i];
-        q->marks = (uint64_t *)(uintptr_t)cuda->marks + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
-        q->fillers =
-            (uint64_t *)(uintptr_t)cuda->fillers + (size_t)i * gda->depth / WEFT_DEV_GDA_MARKS;
-        q->busy = (uint32_t *)(uintptr_t)cuda->busy + (size_t)i * gda->depth;
-        uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
-        size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
-        q->remote_keys = (const uint32_t *)(uintptr_t)cuda->remote_keys + row * cuda->chunks;
-        q->local_keys = (const uint32_t *)(uintptr_t)cuda->local_keys + (size_t)a * cuda->chunks;
-    }
-    return write_gpu(gda, cuda->queues, cuda->copies, cuda->count * sizeof *cuda->copies);
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < gda->world->npes && !status; pe++)
+        if (gda_is_linked(gda, pe))
+            status = alloc_marks(gda, pe);
+    for (uint32_t i = 0; i < cuda->count; i++)
+        cuda->copies[i] = gda_is_linked(gda, (int)(i / gda->queues_per_pe))
+                              ? describe_connected(gda, i)
+                              : describe_unconnected(gda, i);
+    return status ? status
+                  : write_gpu(gda, cuda->queues, cuda->copies, cuda->count * sizeof *cuda->copies);
+}
+
+/* Completes a queue in which device code may have reserved blocks, and may wait. `ready` is written
+ * when the rest is there. */
+static weft_status complete_queue(const struct gda *gda, uint32_t i)
+{
+    enum { READY = offsetof(struct weft_dev_gda_queue, ready) };
+    const struct weft_dev_gda_queue q = describe_connected(gda, i);
+    CUdeviceptr to = gda->cuda->queues + i * sizeof q;
+    weft_status status = write_gpu(gda, to, &q, READY);
+    return status ? status : write_gpu(gda, to + READY, &q.ready, sizeof q.ready);
+}
+
+weft_status gda_open_cuda_link(struct gda *gda, int pe)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    weft_status status = cuda ? open_link(gda, pe) : WEFT_OK;
+    if (!cuda || !cuda->written || status)
+        return status;
+    status = alloc_marks(gda, pe);
+    for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++)
+        status = complete_queue(gda, (uint32_t)pe * gda->queues_per_pe + k);
+    return status;
 }
 
 /* Fills the entries of a part that is in the GPU heap. */
@@ -234,6 +352,7 @@ static void fill_table(struct gda *gda, struct weft_dev *dev)
         .adapters = gda->count,
         .bases = (const uint64_t *)(uintptr_t)cuda->bases,
         .used = (uint64_t *)(uintptr_t)cuda->used,
+        .wanted = gda->wanted,
         .alarm = gda_alarm(gda),
         .data_keys = gda->gpu_queues || gda->relaxed
                          ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
@@ -300,34 +419,40 @@ weft_status gda_write_cuda_keys(struct gda *gda)
 
 static weft_status alloc_tables(struct gda *gda)
 {
+    static const uint64_t no_completion[2] = {0, (uint64_t)WEFT_DEV_GDA_CQE_NONE << 60};
     struct gda_cuda *cuda = gda->cuda;
-    size_t npes = (size_t)gda->world->npes, blocks = (size_t)cuda->count * gda->depth;
+    size_t npes = (size_t)gda->world->npes;
     cuda->chunks = gda->chunks + gda->gpu->units;
     const struct {
         CUdeviceptr *to;
         size_t bytes;
     } all[] = {
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
-        {&cuda->marks, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
-        {&cuda->fillers, blocks / WEFT_DEV_GDA_MARKS * sizeof(uint64_t)},
-        {&cuda->busy, blocks * sizeof(uint32_t)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
         {&cuda->remote_keys, 2 * gda->count * npes * cuda->chunks * sizeof(uint32_t)},
         {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
+        {&cuda->no_completion, sizeof no_completion},
     };
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
         status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
     if (!status)
+        status = write_gpu(gda, cuda->no_completion, no_completion, sizeof no_completion);
+    if (!status)
+        status = write_bases(gda);
+    /* Links that are connected from now on are written by their thread. */
+    pthread_mutex_lock(&gda->cuda_lock);
+    if (!status)
         status = write_queues(gda);
-    return status ? status : write_bases(gda);
+    cuda->written = !status;
+    pthread_mutex_unlock(&gda->cuda_lock);
+    return status;
 }
 
 weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev)
 {
     weft_status status = gda->cuda->written ? WEFT_OK : alloc_tables(gda);
-    gda->cuda->written = !status;
     if (!status)
         status = gda_write_cuda_keys(gda);
     if (!status)
@@ -345,6 +470,8 @@ weft_status gda_read_cuda_counts(struct gda *gda)
                                   cuda->count * sizeof *cuda->copies, GPU_DONE);
     for (uint32_t i = 0; i < cuda->count && !status; i++) {
         struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
+        if (!gda_is_linked(gda, (int)(i / gda->queues_per_pe)))
+            continue;
         q->turns = cuda->copies[i].turns;
         q->done = cuda->copies[i].done;
         q->open = cuda->copies[i].open;

@@ -40,12 +40,17 @@ enum {
     GPU_CHECKS = 16, /* queues in GPU memory that are checked at a time */
 };
 #define CHECK_EVERY  (50 * MS)
-#define ENDING_NS    (10 * MS) /* for responses that are on their way */
+#define ENDING_NS    (10 * MS)    /* for responses that are on their way */
 #define ANSWER_LIMIT (30000 * MS) /* path net itself changes its NIC within 10 s at each end */
 
 static _Thread_local bool in_failover;
 
 /* -------------------------------------------------------------------------------- queue numbers */
+
+uint32_t gda_link_queues(const struct gda *gda)
+{
+    return gda_queues_to_pe(gda) + (gda->gpu_queues ? gda->queues_per_pe : 0);
+}
 
 uint32_t gda_all_queues(const struct gda *gda)
 {
@@ -325,8 +330,13 @@ static void check_queues(struct gda_failover *f)
             weft_dev_gda_cqe_opcode(__atomic_load_n(f->gda->queues[i].completion,
                                                     __ATOMIC_RELAXED)) == WEFT_DEV_GDA_CQE_ERROR)
             stop_queue(f, i, NULL);
-    for (uint32_t i = 0; i < more && i < GPU_CHECKS; i++)
-        stop_queue(f, all + f->next_check++ % more, NULL);
+    for (uint32_t i = 0, checks = 0; i < more && checks < GPU_CHECKS; i++) {
+        uint32_t number = all + f->next_check++ % more;
+        if (!is_up(f->gda, number))
+            continue;
+        stop_queue(f, number, NULL);
+        checks++;
+    }
 }
 
 static void stop_queues_of_peer(struct gda_failover *f, int pe)
@@ -557,11 +567,15 @@ static bool advance(struct gda_failover *f, struct gda_failed_queue *queue)
 
 bool gda_notice_failures(struct gda_failover *f)
 {
-    if (__atomic_load_n(f->alarm, __ATOMIC_RELAXED) &&
-        __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE)) {
+    uint32_t alarm = __atomic_load_n(f->alarm, __ATOMIC_RELAXED);
+    if (alarm)
+        alarm = __atomic_exchange_n(f->alarm, 0, __ATOMIC_ACQUIRE);
+    /* A thread that waits for a queue raises the alarm for it again and again, so it may overwrite
+     * another's, and be overwritten. */
+    if (alarm == WEFT_DEV_GDA_ALARM_FAILED)
         stop_failed_queues(f);
+    if (alarm)
         gda_begin_wanted_links(f);
-    }
     bool any = read_mail(f);
     check_all(f, clock_now_ns());
     for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
@@ -615,7 +629,7 @@ static void wake_thread(struct gda_failover *f)
 
 void gda_raise_alarm(struct gda_failover *f)
 {
-    __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(f->alarm, WEFT_DEV_GDA_ALARM_WANTED, __ATOMIC_RELEASE);
     wake_thread(f);
 }
 
@@ -648,7 +662,7 @@ bool gda_takes_over(const struct gda *gda, uint32_t number)
     const struct gda_failover *f = gda->failover;
     if (!f || atomic_load_explicit(&f->states[number], memory_order_acquire) == GDA_QUEUE_LOST)
         return false;
-    __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(f->alarm, WEFT_DEV_GDA_ALARM_FAILED, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -714,7 +728,7 @@ weft_status gda_begin(struct path_common *common)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     gda->failover = f;
     f->gda = gda;
-    f->alarm = gda_alarm_word(gda);
+    f->alarm = gda->alarm;
     init_sleep(f);
     f->states = calloc(queues, sizeof *f->states);
     f->sent = calloc(npes, sizeof *f->sent);

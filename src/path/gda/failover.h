@@ -98,16 +98,22 @@ struct gda_new_link {
     uint64_t begun_ns; /* start of the present step */
 };
 
+/* Which links may not begin: see gda_hold_links(). */
+enum gda_hold { GDA_HOLD_NONE, GDA_HOLD_WANTED, GDA_HOLD_ALL };
+
 struct gda_failover {
     struct gda *gda;
     pthread_t thread;
     bool started;
     pid_t process; /* process that started the thread */
     atomic_bool stop;
-    uint32_t *alarm;      /* see struct weft_dev_gda */
+    uint32_t *alarm;      /* see enum weft_dev_gda_alarm */
     atomic_uchar *states; /* enum gda_queue_state of each queue */
     struct gda_failed_queue *failed_queues;
     struct gda_new_link *new_links;
+    atomic_int pending;   /* links that are being begun or connected */
+    atomic_int hold;      /* enum gda_hold */
+    atomic_bool reread;   /* offers may have come during GDA_HOLD_ALL */
     pthread_mutex_t lock; /* for `woken`: the thread sleeps */
     pthread_cond_t woken;
     struct path_state *spare; /* context of the other path */
@@ -130,10 +136,13 @@ uint32_t gda_all_queues(const struct gda *gda);
 /* The NIC of the queue. */
 uint32_t gda_queue_adapter(const struct gda *gda, uint32_t number);
 
+/* Number of queues to a PE, those in GPU memory included. */
+uint32_t gda_link_queues(const struct gda *gda);
+
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
 uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
 
-/* Wakes the failover thread, which looks at all queues and at what this PE wants. */
+/* Wakes the failover thread, which looks at the links that this PE wants. */
 void gda_raise_alarm(struct gda_failover *f);
 
 /* Whether a queue from one of this PE's NICs to itself has failed. */

@@ -23,68 +23,220 @@ enum { GPU_PAGE_BYTES = 2 << 20 };
 /* Values of WEFT_TEST_GDA_QUEUE_MEMORY. */
 enum { MEMORY_AUTO, MEMORY_HOST, MEMORY_GPU };
 
-/* ------------------------------------------------------------------------------------- the area */
+/* ------------------------------------------------------------------------------------- the slabs
+ */
 
-static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_gpu_queues *on_gpu,
+static struct mlx5dv_devx_umem *umem_by_dmabuf(struct gda *gda, const struct gda_gpu_slab *slab,
                                                const struct gda_adapter *adapter)
 {
-    struct mlx5dv_devx_umem_in in = {.size = on_gpu->bytes,
+    struct mlx5dv_devx_umem_in in = {.size = slab->bytes,
                                      .access = IBV_ACCESS_LOCAL_WRITE,
                                      .pgsz_bitmap = ~(uint64_t)(GDA_PAGE - 1),
                                      .comp_mask = MLX5DV_UMEM_MASK_DMABUF};
     const struct mlx5_functions *dv = &adapter->lib->dv;
     if (!dv->umem_reg_ex ||
-        gpu_export_dmabuf(gda->world->gpu, on_gpu->area, on_gpu->bytes, &in.dmabuf_fd))
+        gpu_export_dmabuf(gda->world->gpu, slab->area, slab->bytes, &in.dmabuf_fd))
         return NULL;
     struct mlx5dv_devx_umem *umem = dv->umem_reg_ex(adapter->context, &in);
     close(in.dmabuf_fd); /* the umem keeps its own reference */
     return umem;
 }
 
-static weft_status register_gpu_area(struct gda *gda, struct gda_gpu_queues *on_gpu, uint32_t a)
+static weft_status register_gpu_slab(struct gda *gda, struct gda_gpu_slab *slab, uint32_t a)
 {
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     const struct mlx5 *lib = adapter->lib;
-    void *at = (void *)(uintptr_t)on_gpu->area;
+    void *at = (void *)(uintptr_t)slab->area;
     int fd;
-    on_gpu->umems[a] = umem_by_dmabuf(gda, on_gpu, adapter);
-    if (!on_gpu->umems[a])
-        on_gpu->umems[a] =
-            lib->dv.umem_reg(adapter->context, at, on_gpu->bytes, IBV_ACCESS_LOCAL_WRITE);
-    if (!on_gpu->umems[a])
+    if (!slab->umems[a])
+        slab->umems[a] = umem_by_dmabuf(gda, slab, adapter);
+    if (!slab->umems[a])
+        slab->umems[a] =
+            lib->dv.umem_reg(adapter->context, at, slab->bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (!slab->umems[a])
         return base_fail(WEFT_ERR_NO_PATH,
                          "%s does not support queues in GPU memory (mlx5dv_devx_umem_reg: %s)",
                          adapter->name, strerror(errno));
-    if (lib->verbs.reg_dmabuf_mr &&
-        !gpu_export_dmabuf(gda->world->gpu, on_gpu->area, on_gpu->bytes, &fd)) {
-        on_gpu->regions[a] = lib->verbs.reg_dmabuf_mr(adapter->pd, 0, on_gpu->bytes, on_gpu->area,
-                                                      fd, IBV_ACCESS_LOCAL_WRITE);
+    if (!slab->regions[a] && lib->verbs.reg_dmabuf_mr &&
+        !gpu_export_dmabuf(gda->world->gpu, slab->area, slab->bytes, &fd)) {
+        slab->regions[a] = lib->verbs.reg_dmabuf_mr(adapter->pd, 0, slab->bytes, slab->area, fd,
+                                                    IBV_ACCESS_LOCAL_WRITE);
         close(fd);
     }
-    if (!on_gpu->regions[a])
-        on_gpu->regions[a] =
-            lib->verbs.reg_mr(adapter->pd, at, on_gpu->bytes, IBV_ACCESS_LOCAL_WRITE);
-    return on_gpu->regions[a]
+    if (!slab->regions[a])
+        slab->regions[a] = lib->verbs.reg_mr(adapter->pd, at, slab->bytes, IBV_ACCESS_LOCAL_WRITE);
+    return slab->regions[a]
                ? WEFT_OK
                : base_fail(WEFT_ERR_NO_PATH, "%s does not support results in GPU memory (%s)",
                            adapter->name, strerror(errno));
 }
 
-static weft_status create_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_gpu, uint32_t i)
+static size_t gpu_link_bytes(const struct gda *gda)
 {
-    struct gda_layout at = gda_layout_of(gda, i);
+    return gda->queues_per_pe * gda_queue_bytes(gda->depth);
+}
+
+/* Writes empty queues, whose completion entries are not valid yet, to the memory of a link. They
+ * are copied there: filling memory would wait for running kernels. */
+static weft_status empty_gpu_place(const struct gda *gda, const struct gda_gpu_place *place)
+{
+    const struct gda_layout at = gda_layout_of(gda, 0);
+    uint64_t to = place->slab->area + place->at * gpu_link_bytes(gda);
+    char *queue = calloc(1, at.bytes);
+    weft_status status =
+        queue ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a queue");
+    if (queue)
+        memset(queue + at.completions, 0xff, at.page - at.completions);
+    for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++)
+        status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, (void *)(uintptr_t)(to + k * at.bytes),
+                          queue, at.bytes, GPU_DONE);
+    free(queue);
+    return status;
+}
+
+/* Adds memory for at least `links` links. */
+static weft_status add_gpu_slab(struct gda *gda, struct gda_gpu_queues *on_gpu, uint32_t links)
+{
+    const size_t each = gpu_link_bytes(gda);
+    struct gda_gpu_slab *slab = calloc(1, sizeof *slab);
+    CUdeviceptr area = 0;
+    if (!slab)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for queues in GPU memory");
+    slab->next = on_gpu->slabs;
+    on_gpu->slabs = slab;
+    slab->bytes = (links * each + GPU_PAGE_BYTES - 1) / GPU_PAGE_BYTES * GPU_PAGE_BYTES;
+    slab->links = (uint32_t)(slab->bytes / each);
+    weft_status status = gpu_alloc_unset(gda->world->gpu, slab->bytes, &area);
+    slab->area = area;
+    return status;
+}
+
+/* Takes memory for the queues to PE pe, from a slab for at least `links` links if there is none. */
+static weft_status take_gpu_place(struct gda *gda, struct gda_gpu_queues *on_gpu, int pe,
+                                  uint32_t links)
+{
+    struct gda_gpu_place *place = &on_gpu->places[pe];
+    weft_status status = WEFT_OK;
+    if (place->slab)
+        return WEFT_OK;
+    if (!on_gpu->slabs || on_gpu->slabs->used == on_gpu->slabs->links)
+        status = add_gpu_slab(gda, on_gpu, links);
+    if (status)
+        return status;
+    *place = (struct gda_gpu_place){on_gpu->slabs, on_gpu->slabs->used++};
+    return empty_gpu_place(gda, place);
+}
+
+static void free_gpu_slab(const struct gda *gda, struct gda_gpu_slab *slab)
+{
+    const struct mlx5 *lib = &gda->adapters->lib;
+    for (uint32_t a = 0; a < gda->count; a++) {
+        if (slab->regions[a])
+            lib->verbs.dereg_mr(slab->regions[a]);
+        if (slab->umems[a])
+            lib->dv.umem_dereg(slab->umems[a]);
+    }
+    gpu_free(gda->world->gpu, slab->area);
+    free(slab);
+}
+
+/* ------------------------------------------------------------------------------------ the queues
+ */
+
+uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int pe, uint32_t adapter)
+{
+    const struct ibv_mr *region = on_gpu->places[pe].slab->regions[adapter];
+    return region ? htobe32(region->lkey) : 0;
+}
+
+/* Fills what queue i has without the NIC. Returns its layout in the slab. */
+static struct gda_layout describe_gpu_queue(struct gda *gda, struct gda_gpu_queues *on_gpu,
+                                            uint32_t i)
+{
+    const struct gda_gpu_place *place = &on_gpu->places[i / gda->queues_per_pe];
     struct weft_dev_gda_queue *q = &on_gpu->queues[i];
-    uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
-    q->results_key = htobe32(on_gpu->regions[a]->lkey);
-    q->name = i % gda->queues_per_pe;
+    uint32_t name = i % gda->queues_per_pe, a = gda_adapter_of(gda, name);
+    q->results_key = gda_gpu_results_key(on_gpu, (int)(i / gda->queues_per_pe), a);
+    q->name = name;
     q->used_bit = i;
     on_gpu->qps[i].adapter = &gda->adapters->one[a];
-    on_gpu->qps[i].umem = on_gpu->umems[a]->umem_id;
-    weft_status status =
-        gpu_fill(gda->world->gpu, (void *)(uintptr_t)(on_gpu->area + at.completions), 0xff,
-                 at.page - at.completions);
-    return status ? status
-                  : gda_create_queue(gda, &on_gpu->qps[i], q, &at, (char *)(uintptr_t)on_gpu->area);
+    return gda_layout_of(gda, place->at * gda->queues_per_pe + name);
+}
+
+static char *gpu_area_of(const struct gda *gda, const struct gda_gpu_queues *on_gpu, uint32_t i)
+{
+    return (char *)(uintptr_t)on_gpu->places[i / gda->queues_per_pe].slab->area;
+}
+
+static weft_status create_gpu_queues_to(struct gda *gda, struct gda_gpu_queues *on_gpu, int pe)
+{
+    struct gda_gpu_slab *slab = on_gpu->places[pe].slab;
+    weft_status status = WEFT_OK;
+    for (uint32_t a = 0; a < gda->count && !status; a++)
+        status = register_gpu_slab(gda, slab, a);
+    for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++) {
+        uint32_t i = (uint32_t)pe * gda->queues_per_pe + k;
+        struct gda_layout at = describe_gpu_queue(gda, on_gpu, i);
+        on_gpu->qps[i].umem = slab->umems[gda_adapter_of(gda, k)]->umem_id;
+        status = gda_create_queue(gda, &on_gpu->qps[i], &on_gpu->queues[i], &at,
+                                  gpu_area_of(gda, on_gpu, i));
+    }
+    return status;
+}
+
+static weft_status connect_gpu_queues_to(struct gda *gda, struct gda_gpu_queues *on_gpu, int pe,
+                                         const uint32_t *numbers)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++) {
+        uint32_t i = (uint32_t)pe * gda->queues_per_pe + k, mine = on_gpu->queues[i].number;
+        struct gda_connection connection = gda_connection_of(gda, mine, pe, numbers[k]);
+        status = gda_connect_qp(&on_gpu->qps[i], &connection,
+                                &gda->addresses[(size_t)pe * gda->count + gda_adapter_of(gda, k)]);
+    }
+    return status;
+}
+
+weft_status gda_create_gpu_link(struct gda *gda, int pe, bool *refused)
+{
+    *refused = false;
+    weft_status status = gda->gpu_queues ? take_gpu_place(gda, gda->gpu_queues, pe, 1) : WEFT_OK;
+    if (status || !gda->gpu_queues)
+        return status;
+    status = create_gpu_queues_to(gda, gda->gpu_queues, pe);
+    *refused = status == WEFT_ERR_SYSTEM || status == WEFT_ERR_NO_PATH;
+    return status;
+}
+
+weft_status gda_connect_gpu_link(struct gda *gda, int pe, const uint32_t *numbers)
+{
+    return gda->gpu_queues ? connect_gpu_queues_to(gda, gda->gpu_queues, pe, numbers) : WEFT_OK;
+}
+
+weft_status gda_describe_dead_gpu_link(struct gda *gda, int pe)
+{
+    struct gda_gpu_queues *on_gpu = gda->gpu_queues;
+    weft_status status = on_gpu ? take_gpu_place(gda, on_gpu, pe, 1) : WEFT_OK;
+    for (uint32_t k = 0; k < gda->queues_per_pe && on_gpu && !status; k++) {
+        uint32_t i = (uint32_t)pe * gda->queues_per_pe + k;
+        gda_destroy_qp(&on_gpu->qps[i]);
+        on_gpu->qps[i] = (struct gda_qp){0};
+        struct gda_layout at = describe_gpu_queue(gda, on_gpu, i);
+        gda_place_absent_queue(gda, &on_gpu->qps[i], &on_gpu->queues[i], &at,
+                               gpu_area_of(gda, on_gpu, i));
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------- opening
+ */
+
+static uint32_t count_links(const struct gda *gda)
+{
+    uint32_t count = 0;
+    for (int pe = 0; pe < gda->world->npes; pe++)
+        count += gda_is_linked(gda, pe);
+    return count;
 }
 
 static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu)
@@ -94,22 +246,23 @@ static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_
         return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_INITIATOR is cpu");
     if (config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_HOST)
         return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_QUEUE_MEMORY is host");
+    on_gpu->places = calloc((size_t)gda->world->npes, sizeof *on_gpu->places);
     on_gpu->qps = calloc(count, sizeof *on_gpu->qps);
     on_gpu->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *on_gpu->queues);
-    if (!on_gpu->qps || !on_gpu->queues)
+    if (!on_gpu->places || !on_gpu->qps || !on_gpu->queues)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u queues", count);
     memset(on_gpu->queues, 0, count * sizeof *on_gpu->queues);
-    on_gpu->bytes = (count * gda_layout_of(gda, 0).bytes + GPU_PAGE_BYTES - 1) / GPU_PAGE_BYTES *
-                    GPU_PAGE_BYTES;
-    CUdeviceptr area = 0;
-    weft_status status = gpu_alloc(gda->world->gpu, on_gpu->bytes, &area);
-    on_gpu->area = area;
-    for (uint32_t a = 0; a < gda->count && !status; a++)
-        status = register_gpu_area(gda, on_gpu, a);
-    for (uint32_t i = 0; i < count && !status; i++)
-        status = create_gpu_queue(gda, on_gpu, i);
+    weft_status status = WEFT_OK;
+    for (int pe = 0; pe < gda->world->npes && !status; pe++) {
+        if (!gda_is_linked(gda, pe))
+            continue;
+        status = take_gpu_place(gda, on_gpu, pe, count_links(gda));
+        if (!status)
+            status = create_gpu_queues_to(gda, on_gpu, pe);
+    }
+    uint32_t own = (uint32_t)gda->world->pe * gda->queues_per_pe;
     if (!status && config_int(CONFIG_GDA_DOORBELL) == GDA_RING_CPU &&
-        gpu_place_of(gda->world->gpu, on_gpu->queues[0].ring.doorbell) == GPU_PLACE_DEVICE)
+        gpu_place_of(gda->world->gpu, on_gpu->queues[own].ring.doorbell) == GPU_PLACE_DEVICE)
         status = base_fail(WEFT_ERR_NO_PATH, "a thread cannot ring the doorbells of %s",
                            gda->adapters->one[0].name);
     return status;
@@ -117,85 +270,128 @@ static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_
 
 static void free_gpu_queues(const struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
-    const struct mlx5 *lib = &gda->adapters->lib;
     for (uint32_t i = 0; on_gpu->qps && i < gda_device_queue_count(gda); i++)
         gda_destroy_qp(&on_gpu->qps[i]);
-    for (uint32_t a = 0; a < gda->count; a++) {
-        if (on_gpu->regions[a])
-            lib->verbs.dereg_mr(on_gpu->regions[a]);
-        if (on_gpu->umems[a])
-            lib->dv.umem_dereg(on_gpu->umems[a]);
+    for (struct gda_gpu_slab *slab = on_gpu->slabs, *next; slab; slab = next) {
+        next = slab->next;
+        free_gpu_slab(gda, slab);
     }
-    gpu_free(gda->world->gpu, on_gpu->area);
+    free(on_gpu->places);
     free(on_gpu->qps);
     free(on_gpu->queues);
     free(on_gpu);
 }
 
-/* ----------------------------------------------------------------------------------- connecting */
+/* What PEs exchange: a row of words from each PE. The first says whether it has created queues to
+ * all PEs that it is connected to. Then come, for each of them, its number and those of the queues.
+ * All rows have space for the largest number of PEs that one is connected to. */
+struct rows {
+    uint32_t links, words; /* of each row */
+    uint32_t *all;         /* [npes][words], then the own row */
+};
 
-/* Exchanges with all PEs whether the queues exist and their QP numbers to each PE. */
-static weft_status exchange_numbers(const struct gda *gda, const struct gda_gpu_queues *on_gpu,
-                                    bool created, uint32_t *all, bool *on_all_pes)
+static uint32_t *row_of(const struct rows *rows, int pe)
+{
+    return rows->all + (size_t)pe * rows->words;
+}
+
+static weft_status size_rows(const struct gda *gda, struct rows *rows)
 {
     const struct path_world *world = gda->world;
-    uint32_t count = gda_device_queue_count(gda), row = count + 1;
-    uint32_t *mine = all + (size_t)world->npes * row;
-    mine[0] = created;
-    for (uint32_t i = 0; i < count && created; i++)
-        mine[1 + i] = on_gpu->queues[i].number;
-    weft_status status = world->boot->ops->allgather(world->boot, mine, all, row * sizeof *mine);
-    *on_all_pes = !status;
-    for (size_t pe = 0; pe < (size_t)world->npes && !status; pe++) {
-        const char *fault = all[pe * row] ? gda_numbers_fault(&all[pe * row + 1], count) : NULL;
-        *on_all_pes &= all[pe * row] != 0;
-        if (fault)
-            status = gda_fail_record((int)pe, fault);
+    uint32_t mine = count_links(gda), *all = calloc((size_t)world->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = world->boot->ops->allgather(world->boot, &mine, all, sizeof mine);
+    for (int pe = 0; pe < world->npes && !status; pe++) {
+        rows->links = all[pe] > rows->links ? all[pe] : rows->links;
+        if (all[pe] > (uint32_t)world->npes)
+            status = gda_fail_record(pe, "more connected PEs than there are");
     }
+    free(all);
+    return status;
+}
+
+static void fill_row(const struct gda *gda, const struct gda_gpu_queues *on_gpu, uint32_t *row)
+{
+    *row++ = 1;
+    for (int pe = 0; pe < gda->world->npes; pe++) {
+        if (!gda_is_linked(gda, pe))
+            continue;
+        *row++ = (uint32_t)pe;
+        for (uint32_t k = 0; k < gda->queues_per_pe; k++)
+            *row++ = on_gpu->queues[(uint32_t)pe * gda->queues_per_pe + k].number;
+    }
+}
+
+/* The numbers of a PE's queues to this PE; NULL: it has none. */
+static const uint32_t *find_numbers(const struct gda *gda, const struct rows *rows, int pe)
+{
+    const uint32_t *link = row_of(rows, pe) + 1;
+    for (uint32_t i = 0; i < rows->links; i++, link += 1 + gda->queues_per_pe)
+        if (link[0] == (uint32_t)gda->world->pe)
+            return gda_numbers_fault(link + 1, gda->queues_per_pe) ? NULL : link + 1;
+    return NULL;
+}
+
+/* Exchanges with all PEs whether the queues exist, and their QP numbers. */
+static weft_status exchange_numbers(const struct gda *gda, const struct gda_gpu_queues *on_gpu,
+                                    bool created, const struct rows *rows, bool *on_all_pes)
+{
+    const struct path_world *world = gda->world;
+    uint32_t *mine = row_of(rows, world->npes);
+    if (created)
+        fill_row(gda, on_gpu, mine);
+    weft_status status =
+        world->boot->ops->allgather(world->boot, mine, rows->all, rows->words * sizeof *mine);
+    *on_all_pes = !status;
+    for (int pe = 0; pe < world->npes && !status; pe++)
+        *on_all_pes &= *row_of(rows, pe) != 0;
     return status;
 }
 
 static weft_status connect_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu,
-                                      const uint32_t *all)
+                                      const struct rows *rows)
 {
-    uint32_t row = gda_device_queue_count(gda) + 1, me = (uint32_t)gda->world->pe;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < gda_device_queue_count(gda) && !status; i++) {
-        uint32_t pe = i / gda->queues_per_pe, mine = on_gpu->queues[i].number;
-        uint32_t a = gda_adapter_of(gda, i % gda->queues_per_pe);
-        uint32_t its = all[(size_t)pe * row + 1 + me * gda->queues_per_pe + i % gda->queues_per_pe];
-        struct gda_connection connection = gda_connection_of(gda, mine, (int)pe, its);
-        status = gda_connect_qp(&on_gpu->qps[i], &connection,
-                                &gda->addresses[(size_t)pe * gda->count + a]);
+    for (int pe = 0; pe < gda->world->npes && !status; pe++) {
+        if (!gda_is_linked(gda, pe))
+            continue;
+        const uint32_t *numbers = find_numbers(gda, rows, pe);
+        status = numbers ? connect_gpu_queues_to(gda, on_gpu, pe, numbers)
+                         : gda_fail_record(pe, "invalid QP number");
     }
     return status;
 }
 
 static weft_status exchange_and_connect(struct gda *gda, struct gda_gpu_queues *on_gpu,
-                                        bool created, uint32_t *all, bool *on_all_pes)
+                                        bool created, const struct rows *rows, bool *on_all_pes)
 {
-    weft_status status = exchange_numbers(gda, on_gpu, created, all, on_all_pes);
+    weft_status status = exchange_numbers(gda, on_gpu, created, rows, on_all_pes);
     if (!status && *on_all_pes)
-        status = connect_gpu_queues(gda, on_gpu, all);
+        status = connect_gpu_queues(gda, on_gpu, rows);
     return boot_agree(gda->world->boot, status);
 }
 
 weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes)
 {
-    size_t row = gda_device_queue_count(gda) + 1, npes = (size_t)gda->world->npes;
-    struct gda_gpu_queues *on_gpu = calloc(1, sizeof *on_gpu);
-    uint32_t *all = calloc((npes + 1) * row, sizeof *all);
+    struct rows rows = {.links = gda->eager ? (uint32_t)gda->world->npes : 0};
     bool on_all_pes = false, created = false;
-    weft_status status =
-        on_gpu && all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    weft_status status = gda->eager ? WEFT_OK : size_rows(gda, &rows);
+    if (status)
+        return status;
+    rows.words = 1 + rows.links * (1 + gda->queues_per_pe);
+    struct gda_gpu_queues *on_gpu = calloc(1, sizeof *on_gpu);
+    rows.all = calloc(((size_t)gda->world->npes + 1) * rows.words, sizeof *rows.all);
+    status = on_gpu && rows.all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(gda->world->boot, status);
     lacks[0] = '\0';
     if (!status) {
         created = !create_gpu_queues(gda, on_gpu);
         snprintf(lacks, bytes, "%s", created ? "" : base_last_error());
-        status = exchange_and_connect(gda, on_gpu, created, all, &on_all_pes);
+        status = exchange_and_connect(gda, on_gpu, created, &rows, &on_all_pes);
     }
-    free(all);
+    free(rows.all);
     if (!status && on_all_pes) {
         gda->gpu_queues = on_gpu;
         return WEFT_OK;

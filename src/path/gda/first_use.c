@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "boot/agree.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -45,9 +46,13 @@ static void set_state(struct gda_failover *f, struct gda_new_link *link, enum gd
 static weft_status offer_queues(struct gda_failover *f, int pe)
 {
     const struct gda *gda = f->gda;
-    uint32_t numbers[GDA_MAIL_QUEUES], count = gda_queues_to_pe(gda);
+    uint32_t numbers[GDA_MAIL_QUEUES], first = gda_queues_to_pe(gda);
+    const uint32_t count = gda_link_queues(gda);
     for (uint32_t k = 0; k < count; k++)
-        numbers[k] = gda->queues[gda_queue_index(gda, pe, k)].number;
+        numbers[k] =
+            k < first
+                ? gda->queues[gda_queue_index(gda, pe, k)].number
+                : gda->gpu_queues->queues[(uint32_t)pe * gda->queues_per_pe + k - first].number;
     struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, queues));
     weft_status status =
         to.peer->ops->put_signal(to, numbers, count * sizeof *numbers,
@@ -60,7 +65,7 @@ static weft_status offer_queues(struct gda_failover *f, int pe)
  * nothing to connect to: the step is the last. */
 static weft_status report_no_queues(struct gda_failover *f, int pe)
 {
-    uint32_t counts[GDA_MAIL_QUEUES], count = gda_queues_to_pe(f->gda);
+    uint32_t counts[GDA_MAIL_QUEUES], count = gda_link_queues(f->gda);
     for (uint32_t k = 0; k < count; k++)
         counts[k] = GDA_COUNTED;
     struct remote to = gda_mail_field(f, pe, offsetof(struct gda_mail, queues));
@@ -81,7 +86,9 @@ static weft_status give_link_up(struct gda_failover *f, struct gda_new_link *lin
     error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
     snprintf(cause, sizeof cause, "it was not created: %s", error);
     gda_describe_dead_link(f->gda, link->pe);
-    weft_status status = report_no_queues(f, link->pe);
+    weft_status status = gda_describe_dead_gpu_link(f->gda, link->pe);
+    if (!status)
+        status = report_no_queues(f, link->pe);
     if (!status)
         finish_link(f, link, cause);
     return status;
@@ -93,6 +100,8 @@ static void begin_link(struct gda_failover *f, int pe)
     weft_status status = link ? gda_create_links(f->gda, pe, 1)
                               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     bool refused = status == WEFT_ERR_SYSTEM;
+    if (!status)
+        status = gda_create_gpu_link(f->gda, pe, &refused);
     if (link)
         link->pe = pe;
     if (refused)
@@ -107,27 +116,42 @@ static void begin_link(struct gda_failover *f, int pe)
     }
     link->next = f->new_links;
     f->new_links = link;
+    atomic_fetch_add(&f->pending, 1);
     set_state(f, link, GDA_LINK_OFFERED);
+}
+
+/* Begins a link, and returns true, unless `hold` has that value or a higher one. gda_hold_links()
+ * changes `hold` and then reads `pending`: one of the two threads sees the other's value. */
+static bool begin_link_unless_held(struct gda_failover *f, int pe, enum gda_hold least)
+{
+    atomic_fetch_add(&f->pending, 1);
+    bool begins = atomic_load(&f->hold) < (int)least;
+    if (begins)
+        begin_link(f, pe);
+    atomic_fetch_sub(&f->pending, 1);
+    return begins;
 }
 
 void gda_begin_offered_link(struct gda_failover *f, int pe)
 {
     if (gda_link_of(f->gda, pe) == GDA_LINK_NONE &&
         __atomic_load_n(&gda_mail_of(f->gda, pe)->step, __ATOMIC_ACQUIRE))
-        begin_link(f, pe);
+        begin_link_unless_held(f, pe, GDA_HOLD_ALL);
 }
 
 void gda_begin_wanted_links(struct gda_failover *f)
 {
-    for (int word = 0; word * 64 < f->gda->world->npes; word++) {
-        if (!__atomic_load_n(&f->gda->wanted[word], __ATOMIC_RELAXED))
+    const struct gda *gda = f->gda;
+    bool offers = atomic_exchange(&f->reread, false);
+    for (int pe = 0; pe < gda->world->npes && offers; pe++)
+        gda_begin_offered_link(f, pe);
+    for (int pe = 0; pe < gda->world->npes && !gda->eager; pe++) {
+        if (!__atomic_load_n(&gda->wanted[pe], __ATOMIC_RELAXED))
             continue;
-        uint64_t left = __atomic_exchange_n(&f->gda->wanted[word], 0, __ATOMIC_RELAXED);
-        for (; left; left &= left - 1) {
-            int pe = word * 64 + __builtin_ctzll(left);
-            if (gda_link_of(f->gda, pe) == GDA_LINK_NONE)
-                begin_link(f, pe);
-        }
+        __atomic_store_n(&gda->wanted[pe], 0, __ATOMIC_RELAXED);
+        if (gda_link_of(gda, pe) == GDA_LINK_NONE &&
+            !begin_link_unless_held(f, pe, GDA_HOLD_WANTED))
+            __atomic_store_n(&gda->wanted[pe], 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -150,10 +174,12 @@ static bool has_counts(const struct gda_failover *f, const struct gda_new_link *
 static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
 {
     const struct gda_mail *mail = mail_from(f, link);
-    const char *fault = gda_numbers_fault(mail->queues, gda_queues_to_pe(f->gda));
+    const char *fault = gda_numbers_fault(mail->queues, gda_link_queues(f->gda));
     if (fault)
         return gda_fail_record(link->pe, fault);
     weft_status status = gda_connect_link(f->gda, link->pe, mail->queues);
+    if (!status)
+        status = gda_connect_gpu_link(f->gda, link->pe, mail->queues + gda_queues_to_pe(f->gda));
     if (!status)
         set_state(f, link, GDA_LINK_CONNECTED);
     if (!status && gda_lost_own_queue(f))
@@ -239,13 +265,25 @@ static bool end_test(struct gda_failover *f, const struct gda_new_link *link, co
     return true;
 }
 
+/* The threads that wait for the link go on, of the host and of device code. */
+static void publish_link(struct gda_failover *f, int pe)
+{
+    struct gda *gda = f->gda;
+    pthread_mutex_lock(&gda->cuda_lock);
+    weft_status status = gda_open_cuda_link(gda, pe);
+    gda_publish_link(gda, pe);
+    pthread_mutex_unlock(&gda->cuda_lock);
+    if (status)
+        gda->world->fail(gda->world, status, base_last_error());
+}
+
 static void finish_link(struct gda_failover *f, struct gda_new_link *link, const char *fault)
 {
     const struct path_world *world = f->gda->world;
     for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && !fault; kind++)
         if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
             world->report_tested(world, (weft_kind)kind, link->pe);
-    gda_publish_link(f->gda, link->pe);
+    publish_link(f, link->pe);
     log_debug(LOG_GDA, "path gda to PE %d: queues connected at first use%s%s", link->pe,
               fault ? ", but " : " and tested", fault ? fault : "");
     if (fault)
@@ -322,6 +360,7 @@ bool gda_advance_links(struct gda_failover *f)
         }
         *at = link->next;
         free(link);
+        atomic_fetch_sub(&f->pending, 1);
     }
     return any;
 }
@@ -338,7 +377,7 @@ void gda_free_new_links(struct gda_failover *f)
 
 static void want_link(const struct gda *gda, int pe)
 {
-    __atomic_fetch_or(&gda->wanted[pe / 64], (uint64_t)1 << pe % 64, __ATOMIC_RELAXED);
+    __atomic_store_n(&gda->wanted[pe], 1, __ATOMIC_RELAXED);
 }
 
 weft_status gda_await_link(const struct gda *gda, int pe)
@@ -356,15 +395,43 @@ weft_status gda_await_link(const struct gda *gda, int pe)
     return status;
 }
 
-weft_status gda_await_all_links(const struct gda *gda)
+static weft_status await_pending_links(const struct gda_failover *f)
 {
+    struct path_wait wait = {.world = f->gda->world, .operation = BOX_OP_PUT, .pe = -1};
     weft_status status = WEFT_OK;
-    for (int pe = 0; pe < gda->world->npes && gda->failover; pe++)
-        want_link(gda, pe);
-    for (int pe = 0; pe < gda->world->npes && !status; pe++)
-        if (gda_link_of(gda, pe) != GDA_LINK_UP)
-            status = gda_await_link(gda, pe);
+    while (!status && atomic_load(&f->pending))
+        status = path_wait_step(&wait, (uint64_t)atomic_load(&f->pending));
+    path_wait_end(&wait);
     return status;
+}
+
+/* After the first agreement no PE begins a link that its peer does not know. A link that is up at
+ * one PE has begun at the other, so after the second agreement all links have begun at both. */
+weft_status gda_hold_links(const struct gda *gda)
+{
+    struct gda_failover *f = gda->failover;
+    struct boot *boot = gda->world->boot;
+    if (gda->eager || !f)
+        return WEFT_OK;
+    atomic_store(&f->hold, GDA_HOLD_WANTED);
+    weft_status status = boot_agree(boot, WEFT_OK);
+    if (!status)
+        status = await_pending_links(f);
+    status = boot_agree(boot, status);
+    if (!status)
+        status = await_pending_links(f);
+    atomic_store(&f->hold, GDA_HOLD_ALL);
+    return boot_agree(boot, status);
+}
+
+void gda_release_links(const struct gda *gda)
+{
+    struct gda_failover *f = gda->failover;
+    if (gda->eager || !f)
+        return;
+    atomic_store(&f->hold, GDA_HOLD_NONE);
+    atomic_store(&f->reread, true);
+    gda_raise_alarm(f);
 }
 
 const char *gda_untested(const struct path_common *common, int pe)

@@ -77,9 +77,6 @@ void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, c
                        size_t bytes);
 void gda_close_adapter(struct gda_adapter *adapter);
 
-/* Whether queues to all PEs would take too much memory; `lacks` then says how much. */
-bool gda_is_too_large(int npes, char *lacks, size_t lacks_bytes);
-
 /* Returns the device-code queues per peer: WEFT_GDA_QUEUES, but at least one per NIC. */
 uint32_t gda_queues_each(uint32_t adapters);
 
@@ -99,6 +96,7 @@ struct gda_qp {
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
     uint32_t umem; /* id of the umem that contains the queue's memory */
+    bool absent;   /* the NIC has refused it: see gda_describe_dead_link() */
 };
 
 /* Whether a PE can use its queues to a peer. Beyond WEFT_TEST_GDA_EAGER PEs they are created and
@@ -145,7 +143,11 @@ struct gda {
     struct weft_dev_gda_queue *queues;
     /* [npes] address of the device-code queues to a PE, for target simt; 0: not connected */
     uint64_t *device_queues;
-    uint64_t *wanted;                  /* One bit per PE: its queues are to be connected. */
+    /* Memory by which device code asks this PE for something; a GPU can write it. */
+    char *requests;
+    size_t requests_bytes;
+    uint32_t *alarm; /* there: enum weft_dev_gda_alarm */
+    uint8_t *wanted; /* [npes] there: 1: the queues to the PE are to be connected */
     struct weft_dev_gda_queue *failed; /* [queues_per_pe] see struct weft_dev_gda */
     uint64_t *marks;   /* [queues][depth / 64] one bit per block: stored and not yet published */
     uint64_t *fillers; /* [queues][depth / 64] one bit per block: it begins no message */
@@ -171,6 +173,9 @@ struct gda {
     struct gda_cuda *cuda;
     /* NULL if the device-code queues of a GPU are in host memory. */
     struct gda_gpu_queues *gpu_queues;
+
+    /* Held while the device code of the GPU gets its tables, or its part of a link. */
+    pthread_mutex_t cuda_lock;
 
     struct gda_failover *failover; /* NULL: a failed queue ends the job */
     bool some_failed;              /* a queue has failed */
@@ -204,6 +209,12 @@ static inline uint32_t gda_queue_index(const struct gda *gda, int pe, uint32_t k
 static inline enum gda_link gda_link_of(const struct gda *gda, int pe)
 {
     return (enum gda_link)atomic_load_explicit(&gda->links[pe], memory_order_acquire);
+}
+
+/* Whether the queues to a PE are connected; in an eager job they exist at least. */
+static inline bool gda_is_linked(const struct gda *gda, int pe)
+{
+    return gda->eager || gda_link_of(gda, pe) == GDA_LINK_UP;
 }
 
 /* Returns the number of device-code queues to all PEs, and device-code queue i of them, in the
@@ -262,10 +273,13 @@ void gda_free_simt(struct gda_simt *simt);
 /* How device code shares the queues to a PE now. */
 struct weft_dev_gda_sharing gda_sharing(const struct gda *gda);
 
-/* Gives the GPU access to the queues and the doorbells. If the GPU cannot use them, returns WEFT_OK
- * with gda->cuda NULL, and `lacks` says why. */
+/* Gives the GPU access to the queues that are connected, and to their doorbells. If the GPU cannot
+ * use them, returns WEFT_OK with gda->cuda NULL, and `lacks` says why. */
 weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes);
 void gda_close_cuda(struct gda *gda);
+/* The same for the queues to PE pe, which are connected now; device code that has reserved blocks
+ * there goes on. gda->cuda may be NULL. The caller holds gda->cuda_lock. */
+weft_status gda_open_cuda_link(struct gda *gda, int pe);
 weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev);
 weft_status gda_write_cuda_keys(struct gda *gda); /* repeated when there are new keys */
 /* Copies the counts of all device-code queues from the GPU into gda->queues. */
@@ -301,9 +315,13 @@ uint32_t *gda_alarm(const struct gda *gda);
  * does. */
 uint32_t gda_working_adapter(const struct gda *gda, int pe, uint32_t first);
 
-/* first_use.c: waits until the queues to PE pe, or to every PE, are connected. */
+/* first_use.c: waits until the queues to PE pe are connected. */
 weft_status gda_await_link(const struct gda *gda, int pe);
-weft_status gda_await_all_links(const struct gda *gda);
+
+/* Waits until no link of the job is being connected, and lets none begin until
+ * gda_release_links(); collective. Both PEs of each pair then agree whether it is connected. */
+weft_status gda_hold_links(const struct gda *gda);
+void gda_release_links(const struct gda *gda);
 
 /* Entry of the table of path operations: see path.h. */
 const char *gda_untested(const struct path_common *common, int pe);
@@ -362,18 +380,40 @@ weft_status gda_flush_gpu_writes(const struct gda *gda);
  * Everything that the NIC reads and writes for them is in GPU memory. With them, GPU memory also
  * has relaxed-ordering keys for data. */
 struct gda_gpu_queues {
-    struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
-    struct ibv_mr *regions[GDA_ADAPTERS_MOST];
-    uint64_t area; /* address of the queues' memory on the GPU */
-    size_t bytes;
-    struct gda_qp *qps;                /* [npes * queues_per_pe] */
-    struct weft_dev_gda_queue *queues; /* [npes * queues_per_pe] with GPU addresses */
+    struct gda_gpu_slab *slabs;
+    struct gda_gpu_place {
+        struct gda_gpu_slab *slab; /* NULL: the queues to the PE have no memory yet */
+        uint32_t at;               /* index of the link in the slab */
+    } * places;                    /* [npes] */
+    struct gda_qp *qps;            /* [npes * queues_per_pe] */
+    /* [npes * queues_per_pe] with GPU addresses */
+    struct weft_dev_gda_queue *queues;
 };
 
-/* Creates the queues in GPU memory; collective. If one PE cannot have them, gda->gpu_queues stays
- * NULL at all PEs and `lacks` says why. */
+/* GPU memory for the queues to some PEs, registered with each NIC. */
+struct gda_gpu_slab {
+    struct gda_gpu_slab *next;
+    struct mlx5dv_devx_umem *umems[GDA_ADAPTERS_MOST];
+    struct ibv_mr *regions[GDA_ADAPTERS_MOST];
+    uint64_t area; /* its address on the GPU */
+    size_t bytes;
+    uint32_t links, used; /* links that have space here, and those that have taken it */
+};
+
+/* Creates queues in GPU memory for all links that are connected; collective. If one PE cannot have
+ * them, gda->gpu_queues stays NULL at all PEs and `lacks` says why. */
 weft_status gda_open_gpu_queues(struct gda *gda, char *lacks, size_t bytes);
 void gda_close_gpu_queues(struct gda *gda);
+
+/* The same for a link that is connected later. They do nothing where the queues are not in GPU
+ * memory. *refused: a NIC refuses the queues. */
+weft_status gda_create_gpu_link(struct gda *gda, int pe, bool *refused);
+weft_status gda_connect_gpu_link(struct gda *gda, int pe, const uint32_t *numbers);
+/* After a NIC has refused queues to the PE: see gda_describe_dead_link(). */
+weft_status gda_describe_dead_gpu_link(struct gda *gda, int pe);
+/* The key of a NIC for the results of the queues to PE pe, in the byte order of requests; 0: the
+ * memory is not registered. */
+uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int pe, uint32_t adapter);
 /* Waits until the first `target` blocks of a device-code queue are complete. gda->queues must hold
  * its current counts. */
 weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target);
@@ -411,13 +451,17 @@ struct gda_layout {
     size_t ring, completions, page, results, bytes;
 };
 struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number);
-/* The memory of the alarm, next to the doorbell records of the first queue. */
-uint32_t *gda_alarm_word(const struct gda *gda);
 size_t gda_queue_bytes(uint32_t depth);
 /* Creates the DevX objects of a queue whose memory is registered. */
 weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                              const struct gda_layout *at, char *area);
 void gda_destroy_qp(struct gda_qp *qp);
+/* Gives a queue that the NIC has refused its place in the area. */
+void gda_place_absent_queue(const struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
+                            const struct gda_layout *at, char *area);
+/* Bytes of the area for the queues to one PE, and where they begin. */
+size_t gda_link_bytes(const struct gda *gda);
+char *gda_link_area(const struct gda *gda, int pe);
 struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
 weft_status gda_create_queue_tables(struct gda *gda);
 /* Creates the queues to `count` PEs from `first` on. */

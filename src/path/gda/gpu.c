@@ -227,23 +227,12 @@ static weft_status create_gpu_keys(struct gda *gda)
                            gda->count * npes * made->units);
 }
 
-/* Device code on a GPU uses tables of the queues to all PEs. */
-static weft_status connect_for_gpu(struct gda *gda)
-{
-    char lacks[GDA_WHY_BYTES];
-    if (gda_is_too_large(gda->world->npes, lacks, sizeof lacks))
-        return base_fail(WEFT_ERR_NO_PATH, "path gda: %s", lacks);
-    return gda_await_all_links(gda);
-}
-
 /* Creates the keys, the queues in GPU memory and the tables for device code. If device code cannot
  * use the queues of a PE, the PE's proxy serves it. */
 static weft_status open_gpu(struct gda *gda)
 {
     const struct path_world *world = gda->world;
     weft_status status = boot_agree(world->boot, create_gpu_keys(gda));
-    if (!status && !gda->eager)
-        status = boot_agree(world->boot, connect_for_gpu(gda));
     if (status)
         return status;
     uint64_t mine = own_window(gda);
@@ -269,11 +258,15 @@ weft_status gda_gpu_memory(struct path_common *common)
     if (!gda->world->gpu)
         return WEFT_OK;
     bool opens = !gda->gpu;
-    weft_status status = opens ? open_gpu(gda) : WEFT_OK;
+    weft_status status = opens ? gda_hold_links(gda) : WEFT_OK;
+    if (!status && opens)
+        status = open_gpu(gda);
     if (!status)
         status = sync_regions(gda);
     if (!status)
         status = boot_agree(gda->world->boot, gda_write_cuda_keys(gda));
+    if (!status && opens)
+        gda_release_links(gda);
     if (!status || !opens)
         return status;
     /* GPU memory takes another path; nothing of it stays here. */
@@ -281,6 +274,7 @@ weft_status gda_gpu_memory(struct path_common *common)
     gda_close_cuda(gda);
     gda_close_gpu_queues(gda);
     gda_free_gpu(gda);
+    gda_release_links(gda);
     return base_fail(status, "%s", sentence);
 }
 

@@ -61,6 +61,7 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     gda->eager = world->npes <= config_int(CONFIG_TEST_GDA_EAGER);
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_TEST_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
+    pthread_mutex_init(&gda->cuda_lock, NULL);
     weft_status status = boot_agree(world->boot, create_job_state(gda));
     return status ? status : gda_connect(gda);
 }
@@ -83,6 +84,7 @@ void gda_destroy(struct gda *gda)
             munmap(gda->bounce, (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES);
         gda_drop_adapters(gda->adapters);
     }
+    pthread_mutex_destroy(&gda->cuda_lock);
     pthread_mutex_destroy(&gda->lock);
     free(gda);
 }

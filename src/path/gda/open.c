@@ -257,7 +257,7 @@ static bool is_asked_for(void)
 
 /* Queues to all PEs are in pinned memory. A path that the user did not name may take no more than
  * AUTOMATIC_BYTES_MOST of it. */
-bool gda_is_too_large(int npes, char *lacks, size_t lacks_bytes)
+static bool is_too_large(int npes, char *lacks, size_t lacks_bytes)
 {
     size_t each = gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
     size_t bytes = (size_t)npes * (gda_queues_each(1) + 1) * each;
@@ -275,7 +275,7 @@ static void give_up_if_large(struct nic_finding *finding)
     struct gda_adapters *adapters = finding->adapters;
     if (!adapters->count ||
         (finding->world->npes > config_int(CONFIG_TEST_GDA_EAGER) && may_use_spare()) ||
-        !gda_is_too_large(finding->world->npes, finding->lacks, finding->lacks_bytes))
+        !is_too_large(finding->world->npes, finding->lacks, finding->lacks_bytes))
         return;
     for (uint32_t a = 0; a < adapters->count; a++)
         gda_close_adapter(&adapters->one[a]);

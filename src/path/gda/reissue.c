@@ -82,7 +82,7 @@ static bool reserve(struct gda_failover *f, struct gda_failed_queue *queue)
     uint32_t blocks = batch->blocks + 1;
     uint64_t done = weft_dev_gda_look(q), head = weft_dev_gda_head(q);
     if (done == WEFT_DEV_GDA_FAILED)
-        __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(f->alarm, WEFT_DEV_GDA_ALARM_FAILED, __ATOMIC_RELEASE);
     if (done == WEFT_DEV_GDA_FAILED || head + blocks - done > q->ring.last)
         return false;
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
@@ -108,7 +108,7 @@ static weft_status find_local_key(const struct gda_failover *f,
     size_t whole = bytes;
     if (address - (uintptr_t)queue->q.results <
         ((uint64_t)queue->q.ring.last + 2) * WEFT_DEV_GDA_RESULT)
-        *key = queue->on_gpu ? htobe32(gda->gpu_queues->regions[a]->lkey)
+        *key = queue->on_gpu ? gda_gpu_results_key(gda->gpu_queues, queue->pe, a)
                              : other_queue(f, queue)->results_key;
     else if ((size_t)(at - gda->bounce) < (size_t)GDA_BOUNCES * GDA_BOUNCE_BYTES)
         *key = htobe32(gda->bounce_regions[a]->lkey);
@@ -218,7 +218,7 @@ static weft_status finish_batch(struct gda_failover *f, struct gda_failed_queue 
     if (atomic_load(&f->states[other_number(f, queue)]) == GDA_QUEUE_LOST)
         return base_fail(f->lost, "%s", f->sentence);
     if (done == WEFT_DEV_GDA_FAILED)
-        __atomic_store_n(f->alarm, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(f->alarm, WEFT_DEV_GDA_ALARM_FAILED, __ATOMIC_RELEASE);
     if (done == WEFT_DEV_GDA_FAILED || done < queue->batch.end)
         return WEFT_OK;
     queue->batch.state = GDA_BATCH_NONE;
