@@ -6,12 +6,12 @@
 # with bin/weft and no CMakeCache.txt, built elsewhere, needs the driver alone.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
 # Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda
-# examples files mapped faults figures; default: all.
+# gda_late examples files mapped faults figures; default: all.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda examples files mapped faults figures}
+groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda gda_late examples files mapped faults figures}
 # A kernel of an earlier job would share the GPU with the next measurement.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 started=$SECONDS
@@ -284,6 +284,28 @@ group_gda() {
     # The host's atomics and the GPU's on one word: by one engine, so all queues in host memory.
     extra="WEFT_TARGET=cuda WEFT_TEST_NODE_PES=2 SOFT_HCA_ATOMICS=weak WEFT_TEST_GDA_QUEUE_MEMORY=host"
     programs "gda beside p2p:" 4 words
+    unset WEFT_HCA SOFT_HCA_IDLE_US
+}
+# The same with queues that are connected at first use, which takes path net (libfabric), on one GPU.
+# Of two PEs the host connects the queues, and device code uses them. Of three PEs of two nodes
+# kernels of PE 1 and PE 2 are the first to use the queues between them, and wait for the host.
+group_gda_late() {
+    local queues nodes first_use
+    [ -e "$build/lib/weft-hca/libibverbs.so.1" ] || { echo "gda_late: skipped: built without libibverbs-dev"; return; }
+    export WEFT_HCA=soft SOFT_HCA_IDLE_US=20
+    first_use="WEFT_GPU=0 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo WEFT_TEST_GDA_EAGER=0"
+    for queues in WEFT_TEST_GDA_QUEUE_MEMORY=host "SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu"; do
+        for nodes in 1 2; do
+            extra="WEFT_TARGET=cuda $first_use $queues WEFT_TEST_NODE_PES=$nodes LITMUS_ROUNDS=50"
+            programs "gda at first use:" $((nodes + 1)) rma signal atomics runs collective
+            litmus "gda at first use:" $((nodes + 1)) message_passing put_signal
+            # The host's atomics and the GPU's on one word: by one engine, so queues in host memory.
+            [ "$queues" != WEFT_TEST_GDA_QUEUE_MEMORY=host ] ||
+                programs "gda at first use:" $((nodes + 1)) words
+        done
+    done
+    extra="WEFT_TARGET=cuda $first_use WEFT_TEST_GDA_QUEUE_MEMORY=host WEFT_TEST_NODE_PES=2 WEFT_GDA_DOORBELL=cpu"
+    programs "gda at first use:" 3 rma signal
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
 # The same model on 1, 2 and 4 GPUs; each result must equal that of one GPU.
