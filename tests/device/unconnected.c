@@ -4,6 +4,7 @@
  * device code gets their address when they are connected. So the test takes it all away from a
  * queue of simt that has not been used, and gives it back while blocks put, add and fetch:
  *   unconnected           every value arrives, and the queue counts as used only afterwards
+ *   unconnected single    the same with blocks of one thread
  *   unconnected expires   the host does not connect it: the job fails, and the queue is abandoned
  * WEFT_GDA_QUEUES=1: all blocks share the queue. */
 #include "device_test.h"
@@ -17,7 +18,7 @@ enum { BLOCKS = 6, THREADS = 4, LANES = BLOCKS * THREADS, SUM = LANES, SLOTS = L
 
 WEFT_KERNEL(first, (uint64_t *, slots), (uint64_t *, seen), (int, pe))
 {
-    unsigned i = weft_dev_block_rank() * THREADS + weft_dev_thread_rank();
+    unsigned i = weft_dev_block_rank() * weft_dev_block_threads() + weft_dev_thread_rank();
     weft_thread_p64(slots + i, 0x1000 + i, pe);
     weft_thread_atomic_add64(slots + SUM, i + 1, pe);
     weft_thread_quiet();
@@ -67,7 +68,7 @@ static void disconnect(struct weft_dev_gda_queue *q)
                                      .turns = q->turns};
 }
 
-static void run_first(struct stage *stage, uint64_t *slots, bool connects)
+static void run_first(struct stage *stage, uint64_t *slots, bool connects, unsigned threads)
 {
     pthread_t thread;
     uint64_t *seen = symmetric(LANES * sizeof *seen), mine[LANES] = {0};
@@ -85,7 +86,7 @@ static void run_first(struct stage *stage, uint64_t *slots, bool connects)
         weft_dev_state.gda = table;
         disconnect(stage->q);
         CHECK(!connects || !pthread_create(&thread, NULL, connect_late, stage));
-        OK(WEFT_LAUNCH(first, BLOCKS, THREADS, 0, NULL, slots, seen, 1));
+        OK(WEFT_LAUNCH(first, LANES / threads, threads, 0, NULL, slots, seen, 1));
         weft_status status = weft_stream_synchronize(NULL);
         CHECK(!connects || !pthread_join(thread, NULL));
         CHECK(connects || alarm == WEFT_DEV_GDA_ALARM_WANTED);
@@ -110,7 +111,7 @@ int main(int argc, char **argv)
     const bool connects = argc < 2 || strcmp(argv[1], "expires") != 0;
     device_begin();
     uint64_t *slots = symmetric(SLOTS * sizeof *slots);
-    run_first(&stage, slots, connects);
+    run_first(&stage, slots, connects, argc > 1 && strcmp(argv[1], "single") == 0 ? 1 : THREADS);
     if (me == 0) {
         CHECK(stage.raised == WEFT_DEV_GDA_ALARM_WANTED);
         CHECK(stage.pe == 1);

@@ -405,16 +405,18 @@ static weft_status await_pending_links(const struct gda_failover *f)
     return status;
 }
 
-/* After the first agreement no PE begins a link that its peer does not know. A link that is up at
- * one PE has begun at the other, so after the second agreement all links have begun at both. */
+/* Until all PEs have come, links begin: a PE may come only after it has heard from another. After
+ * the second agreement no PE begins a link that its peer has not offered. A link that is up at one
+ * PE has begun at the other, so after the third all links have begun at both. */
 weft_status gda_hold_links(const struct gda *gda)
 {
     struct gda_failover *f = gda->failover;
     struct boot *boot = gda->world->boot;
     if (gda->eager || !f)
         return WEFT_OK;
-    atomic_store(&f->hold, GDA_HOLD_WANTED);
     weft_status status = boot_agree(boot, WEFT_OK);
+    atomic_store(&f->hold, GDA_HOLD_WANTED);
+    status = boot_agree(boot, status);
     if (!status)
         status = await_pending_links(f);
     status = boot_agree(boot, status);
