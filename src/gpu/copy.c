@@ -102,8 +102,9 @@ weft_status gpu_alloc_unset(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
 weft_status gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
 {
     weft_status status = gpu_alloc_unset(gpu, bytes, address);
-    if (!status)
-        status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
+    if (status)
+        return status;
+    status = gpu_fill(gpu, (void *)(uintptr_t)*address, 0, bytes);
     if (status) {
         gpu_free(gpu, *address);
         *address = 0;
