@@ -188,6 +188,14 @@ weft_status __wrap_weft_device_start(weft_job *job)
     return call("start the device");
 }
 
+weft_status __wrap_weft_device_queue_mode(weft_job *job, weft_queue_mode mode, int *blocks);
+weft_status __wrap_weft_device_queue_mode(weft_job *job, weft_queue_mode mode, int *blocks)
+{
+    assert_int_equal(mode, options.queues);
+    assert_null(blocks);
+    return call("share the queues");
+}
+
 weft_status __wrap_weft_device_check(weft_job *job);
 weft_status __wrap_weft_device_check(weft_job *job)
 {
@@ -446,7 +454,8 @@ static void the_device_is_prepared(void **state)
         bench.device = NULL;
         assert_int_equal(bench_device_prepare(&bench), WEFT_OK);
         snprintf(expected, sizeof expected,
-                 "start the device\nalloc %s %zu, 4096, %x\nalloc %s 4096, 4096, %x\ncreate the "
+                 "start the device\nshare the queues\nalloc %s %zu, 4096, %x\nalloc %s 4096, 4096, "
+                 "%x\ncreate the "
                  "stream\n",
                  gpu ? "GPU" : "host", sizeof times_area, WEFT_ALLOC_ZERO, gpu ? "GPU" : "host",
                  WEFT_ALLOC_ZERO);
@@ -456,12 +465,12 @@ static void the_device_is_prepared(void **state)
         assert_ptr_equal(bench.device->wrong, words_area + 512);
         assert_ptr_equal(bench.device->stream, &made_stream);
     }
-    for (fails_at = 0; fails_at < 4; fails_at++) {
+    for (fails_at = 0; fails_at < 5; fails_at++) {
         n_given = 0;
         forget_log();
         assert_int_equal(bench_device_prepare(&bench), WEFT_ERR_SYSTEM);
         assert_int_equal(calls, fails_at + 1);
-        if (fails_at < 3)
+        if (fails_at < 4)
             assert_int_equal(bench.device->wrong != NULL, 0);
     }
     kind = WEFT_HOST;

@@ -331,6 +331,7 @@ static void refusals(void)
         }
         if (i == 6) {
             config.fail_at = 2;
+            config.fail_devices = 255;
             request_begin(qp, WQE_NOP, 0, QUIET);
         }
         if (i == 7 || i == 8) {
@@ -350,8 +351,10 @@ static void refusals(void)
             request_begin(qp, WQE_SEND, 0, QUIET);
             put_segment(FAR_MEMORY + 7, 300, FAR_KEY);
         }
-        if (i == 14)
+        if (i == 14) {
             config.fail_at = 1;
+            config.fail_devices = 255;
+        }
         if (i == 15) {
             links_out[0].roce = (void *)&wire_window;
             wire_window = 16;

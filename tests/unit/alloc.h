@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fakes of the functions that ops/setup/alloc.c calls. coll_exchange() plays the other PEs, and
- * each call can be made to fail. Include cmocka.h first. The program is linked with --wrap of all
- * of them (CMakeLists.txt). */
+/* Fakes of the functions that ops/setup/alloc.c calls. coll_compare_records() plays the other PEs,
+ * and each call can be made to fail. Include cmocka.h first. The program is linked with --wrap of
+ * all of them (CMakeLists.txt). */
 #ifndef WEFT_TESTS_UNIT_ALLOC_H
 #define WEFT_TESTS_UNIT_ALLOC_H
 
@@ -42,22 +42,26 @@ static struct {
 
 static unsigned char scratch[OPS_PES * PACKET_BYTES + PACKET_BYTES];
 
-weft_status __wrap_coll_exchange(struct weft_team *team, enum box_operation operation,
-                                 const void *mine, void *all, size_t bytes);
-weft_status __wrap_coll_exchange(struct weft_team *team, enum box_operation operation,
-                                 const void *mine, void *all, size_t bytes)
+weft_status __wrap_coll_compare_records(struct weft_team *team, enum box_operation operation,
+                                        const void *mine, size_t bytes, bool *same);
+weft_status __wrap_coll_compare_records(struct weft_team *team, enum box_operation operation,
+                                        const void *mine, size_t bytes, bool *same)
 {
+    char *all = team->scratch;
     assert_ptr_equal(team, &ops.team);
     assert_true(none_is_held());
     beneath.operation = operation;
     for (int i = 0; i < OPS_PES; i++)
-        memcpy((char *)all + (size_t)i * bytes, mine, bytes);
+        memcpy(all + (size_t)i * bytes, mine, bytes);
     if (bytes == sizeof beneath.request)
         memcpy(&beneath.request, mine, bytes);
     else
         memcpy(&beneath.outcome, mine, bytes);
     if (beneath.patch && beneath.exchanges == beneath.patch_in)
         beneath.patch(all);
+    *same = true;
+    for (int i = 0; i < OPS_PES; i++)
+        *same &= memcmp(all + (size_t)i * bytes, mine, bytes) == 0;
     beneath.exchanges++;
     return beneath.exchange_fails_in-- ? WEFT_OK : base_fail(WEFT_ERR_PEER_DEAD, "nobody answers");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective allocation: the PEs compare their requests, all PEs undo a block if one PE fails,
- * blocks move, and addresses of peers' memory are found. coll_exchange() plays the other PEs. */
+ * blocks move, and addresses of peers' memory are found. coll_compare_records() plays the other
+ * PEs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -555,6 +555,7 @@ static void members_that_call_differently_are_told(void **state)
         uint64_t phase;
         bool same = i % 2;
         team_of(2, 1, 2);
+        ops.team.direct = true;
         const uint64_t mine[4] = {rows[i / 2].operation, 24, 3, 0x506};
         uint64_t number = ops.team.packets + 1;
         memcpy(other_call, same ? mine : rows[i / 2].other, sizeof other_call);
@@ -573,9 +574,14 @@ static void members_that_call_differently_are_told(void **state)
         snprintf(other, sizeof other, "PE %d", pes[0]);
         assert_non_null(strstr(base_last_error(), other));
     }
-    fails = "put_signal";
-    uint64_t phase;
-    assert_int_equal(coll_begin("f", &ops.team, BOX_OP_SYNC, 3, 24, 0, &phase), WEFT_ERR_SYSTEM);
+    for (int direct = 0; direct <= 1; direct++) {
+        uint64_t phase;
+        team_of(2, 1, 2);
+        ops.team.direct = direct;
+        fails = "put_signal";
+        assert_int_equal(coll_begin("f", &ops.team, BOX_OP_SYNC, 3, 24, 0, &phase),
+                         WEFT_ERR_SYSTEM);
+    }
 }
 
 static void roots_and_places_are_checked(void **state)

@@ -1159,7 +1159,7 @@ static void tables_that_fail(void **state)
         if (calls < call)
             assert_int_equal(status, WEFT_OK);
         else
-            assert_int_equal(status, call <= 7 || call == 10 || call == 12 ? WEFT_ERR_NO_MEMORY
+            assert_int_equal(status, call <= 6 || call == 9 || call == 11 ? WEFT_ERR_NO_MEMORY
                                                                            : WEFT_ERR_TIMEOUT);
         bool ended = calls < call;
         fails_at = 0;

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static const char ptx[] = "\n.version 6.4\n.visible .const .align 8 .b8 weft_dev_state[384];\n";
+static const char ptx[] = "\n.version 6.4\n.visible .const .align 8 .b8 weft_dev_state[568];\n";
 static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
 static const struct weft_image_kernel copy = {&image, "weft_kernel_copy"};
 static const struct weft_image_kernel absent = {&image, "weft_cuda_kernel_absent"};
@@ -222,7 +222,7 @@ int main(void)
         cmocka_unit_test(blocks_counted), cmocka_unit_test(code_of_an_amd_gpu),
         cmocka_unit_test(cubin_of_a_gpu), cmocka_unit_test(code_of_the_library)};
     /* what the stand-in takes for a module with the state */
-    static const char code[] = "global weft_dev_state 384";
+    static const char code[] = "global weft_dev_state 568";
     if (gpu_api_open(&driver))
         return 1;
     if (is_amd()) {
