@@ -227,6 +227,32 @@ static void name_all(struct argp_state *state, struct bench_options *options)
     options->names = "all";
 }
 
+/* The options that say which threads call, and where. */
+static void parse_caller(struct argp_state *state, int key, char *argument)
+{
+    struct bench_options *options = state->input;
+    switch (key) {
+    case KEY_SCOPE:
+        options->scope = (enum bench_scope)parse_choice(state, "scope", argument, bench_scope_names,
+                                                        SCOPE_COUNT);
+        return;
+    case KEY_TARGET:
+        options->target = (enum bench_target)parse_choice(state, "target", argument,
+                                                          bench_target_names, TARGET_COUNT);
+        return;
+    case KEY_CTAS:
+        parse_ctas(state, options, argument);
+        return;
+    case KEY_THREADS:
+        options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
+        return;
+    case KEY_QUEUES:
+        options->queues = parse_choice(state, "queues", argument, queue_mode_names,
+                                       sizeof queue_mode_names / sizeof queue_mode_names[0]);
+        return;
+    }
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct bench_options *options = state->input;
@@ -256,22 +282,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
                                                           bench_memory_names, MEMORY_COUNT);
         return 0;
     case KEY_SCOPE:
-        options->scope = (enum bench_scope)parse_choice(state, "scope", argument, bench_scope_names,
-                                                        SCOPE_COUNT);
-        return 0;
     case KEY_TARGET:
-        options->target = (enum bench_target)parse_choice(state, "target", argument,
-                                                          bench_target_names, TARGET_COUNT);
-        return 0;
     case KEY_CTAS:
-        parse_ctas(state, options, argument);
-        return 0;
     case KEY_THREADS:
-        options->threads = (int)parse_number(state, "threads", argument, 1, 1024);
-        return 0;
     case KEY_QUEUES:
-        options->queues = parse_choice(state, "queues", argument, queue_mode_names,
-                                       sizeof queue_mode_names / sizeof queue_mode_names[0]);
+        parse_caller(state, key, argument);
         return 0;
     case KEY_PATHS:
         options->paths = argument;

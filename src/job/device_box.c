@@ -134,6 +134,30 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
                  bits(b, 40, 16), peer);
 }
 
+static void text_argument(const struct weft_dev_record *record, const char *who, char *text,
+                          size_t bytes)
+{
+    unsigned long long address = record->address, expected = record->expected, seen = record->seen;
+    if (record->compare == WEFT_EQ) /* seen: bytes of dst; waited_ns: bytes of src */
+        snprintf(text, bytes,
+                 "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is "
+                 "the own block of the other",
+                 who, address, seen, expected, (unsigned long long)record->waited_ns);
+    else if (record->compare == WEFT_NE) /* expected: index of the queue */
+        snprintf(text, bytes,
+                 "%s: queue %llu to a PE belongs to block %llu alone, and two threads posted to it "
+                 "at the same time (weft_device_queue_mode)",
+                 who, expected, expected);
+    else if (record->compare == WEFT_GE) /* expected: both strides; seen: bytes of an element */
+        snprintf(text, bytes,
+                 "%s: strides %d and %d (dst, src), element of %llu bytes; at least 1 is needed",
+                 who, (int)(record->expected >> 32), (int)record->expected, seen);
+    else /* expected: blocks that shall take part; seen: blocks of the grid */
+        snprintf(text, bytes,
+                 "%s: the first %llu blocks of %llu must share it, but block %u called it", who,
+                 expected, seen, record->block);
+}
+
 static void text_refused(const struct weft_dev_record *record, int pe, const char *who, char *text,
                          size_t bytes)
 {
@@ -181,37 +205,7 @@ static void text_refused(const struct weft_dev_record *record, int pe, const cha
             (unsigned)(record->seen >> 8 & 0xff), (unsigned)(record->seen & 0xff));
         break;
     case WEFT_ERR_ARGUMENT:
-        if (record->compare == WEFT_EQ) { /* seen: bytes of dst; waited_ns: bytes of src */
-            snprintf(
-                text, bytes,
-                "%s: dst %#llx (%llu bytes) and src %#llx (%llu bytes) overlap, and neither is "
-                "the own block of the other",
-                who, address, (unsigned long long)record->seen,
-                (unsigned long long)record->expected, (unsigned long long)record->waited_ns);
-            break;
-        }
-        if (record->compare == WEFT_NE) { /* expected: index of the queue */
-            snprintf(
-                text, bytes,
-                "%s: queue %llu to a PE belongs to block %llu alone, and two threads posted to "
-                "it at the same time (weft_device_queue_mode)",
-                who, (unsigned long long)record->expected, (unsigned long long)record->expected);
-            break;
-        }
-        /* expected: both strides; seen: size of an element in bytes */
-        if (record->compare == WEFT_GE) {
-            snprintf(
-                text, bytes,
-                "%s: strides %d and %d (dst, src), element of %llu bytes; at least 1 is needed",
-                who, (int)(record->expected >> 32), (int)record->expected,
-                (unsigned long long)record->seen);
-            break;
-        }
-        /* expected: blocks that shall take part; seen: blocks of the grid */
-        snprintf(text, bytes,
-                 "%s: the first %llu blocks of %llu must share it, but block %u called it", who,
-                 (unsigned long long)record->expected, (unsigned long long)record->seen,
-                 record->block);
+        text_argument(record, who, text, bytes);
         break;
     case WEFT_ERR_NOT_MEMBER:
         snprintf(text, bytes, "%s: there is no team %d of which this PE is a member", who,

@@ -1160,7 +1160,7 @@ static void tables_that_fail(void **state)
             assert_int_equal(status, WEFT_OK);
         else
             assert_int_equal(status, call <= 6 || call == 9 || call == 11 ? WEFT_ERR_NO_MEMORY
-                                                                           : WEFT_ERR_TIMEOUT);
+                                                                          : WEFT_ERR_TIMEOUT);
         bool ended = calls < call;
         fails_at = 0;
         end();
