@@ -295,6 +295,8 @@ WEFT_DEV_SCOPE_LIST(WEFT_DEV_STRIDED)
  *     A put, after which *signal (symmetric, 8-byte aligned) at the same PE is set to `value`, or
  *     has `value` added, once for the scope. The signal is not visible before the data. If either
  *     address is refused, neither is done. The nbi form may read the source until the next quiet.
+ *     The blocking form returns in the scope's first thread when the source may be reused. Other
+ *     threads may return earlier: they sync the scope before they write to the source.
  * void weft_thread_signal(uint64_t *signal, uint64_t value, weft_signal_op op, int pe)
  *     Sets *signal at PE pe to `value`, or adds `value` to it.
  * uint64_t weft_thread_signal_fetch(const uint64_t *signal)
