@@ -97,4 +97,4 @@ kernel=$((kernel - 3)) # which use up what was loaded
 echo "Instructions of a put of 8 bytes that nothing is in the way of, for sm_90. Behind each fence the assembler"
 echo "puts barriers for errors of memory; rest: all but those and the stores of the request's three segments."
 printf '%-32s %6s %9s %8s %7s %10s %6s\n' '' all segments atomics fences 'barriers' rest
-show 'queue, place and value known' $(count 'weft_dev_gda_p_one(q, r, at, value, 8);')
+show 'queue, place and value known' $(count 'weft_dev_gda_p_one(q, weft_dev_gda_requested(r), at, value, 8);')

@@ -23,7 +23,7 @@ WEFT_KERNEL(put_quiet, (uint64_t *, dst), (uint64_t *, src), (int, peer), (uint6
 WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_trace *t)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(peer, 0);
-    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, dst, sizeof *dst, peer);
+    struct weft_dev_gda_operation op = weft_dev_gda_operation_of(WEFT_DEV_OP_P, dst, peer);
     uint64_t whole = sizeof *dst;
     t->called = weft_dev_clock_ns();
     struct weft_dev_gda_place at = weft_dev_gda_there(q, dst, peer, &whole);
@@ -35,7 +35,7 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     if (weft_dev_gda_ahead(turns))
         return WEFT_ERR_UNSUPPORTED;
     if (!weft_dev_gda_room(&q->ring, (uint32_t)done, (uint32_t)end) &&
-        !weft_dev_gda_await_room(q, end, &r))
+        !weft_dev_gda_await_room(q, end, op))
         return WEFT_ERR_TIMEOUT;
     t->waited = weft_dev_clock_ns();
     weft_dev_gda_value(&q->ring, base, at, value, sizeof *dst, 0);
@@ -46,7 +46,7 @@ WEFT_DEVICE int trace_put(uint64_t *dst, uint64_t value, int peer, struct gda_tr
     t->rung = weft_dev_clock_ns();
     weft_dev_gda_pass(q, (uint32_t)base, (uint32_t)end);
     t->passed = weft_dev_clock_ns();
-    if (!weft_dev_gda_await(q, &r, end))
+    if (!weft_dev_gda_await(q, op, end))
         return WEFT_ERR_TIMEOUT;
     t->seen = weft_dev_clock_ns();
     t->stamp =

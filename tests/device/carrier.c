@@ -75,6 +75,21 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_noting_request(struct weft_dev_request *r
     return old;
 }
 
+WEFT_DEVICE_NOINLINE void weft_dev_noting_p(const void *symmetric, unsigned bytes, uint64_t value,
+                                            int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
+    r.value = value;
+    weft_dev_noting_request(&r);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_noting_put_get(int operation, const void *symmetric, void *local,
+                                                  uint64_t bytes, int pe, int form)
+{
+    struct weft_dev_request r = weft_dev_move_request(operation, symmetric, local, bytes, pe, form);
+    weft_dev_noting_request(&r);
+}
+
 WEFT_DEVICE_NOINLINE void weft_dev_noting_order(int quiet)
 {
     if (quiet)

@@ -19,7 +19,7 @@ struct stage {
 WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uint64_t *go,
                                uint64_t *reserved)
 {
-    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, slot, 8, pe);
+    struct weft_dev_gda_operation op = weft_dev_gda_operation_of(WEFT_DEV_OP_P, slot, pe);
     struct weft_dev_gda_queue *q = weft_dev_gda_flag_queue(pe);
     uint64_t turns = weft_dev_gda_reserve(q, 1), whole = 8;
     weft_dev_store_u64(reserved, 1, WEFT_ORDER_RELEASE, WEFT_SCOPE_SYS);
@@ -28,8 +28,7 @@ WEFT_DEVICE void put_held_back(uint64_t *slot, uint64_t value, int pe, const uin
 #if WEFT_HOST_CODE
     usleep(20000); /* a quiet that does not wait returns in this time */
 #endif
-    r.value = value;
-    weft_dev_gda_p_late(q, &r, weft_dev_gda_there(q, slot, pe, &whole), turns);
+    weft_dev_gda_p_late(q, op, weft_dev_gda_there(q, slot, pe, &whole), value, 8, turns);
 }
 
 WEFT_KERNEL(first, (uint64_t *, slots), (struct stage *, stage), (uint64_t, value), (int, pe))

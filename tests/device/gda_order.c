@@ -62,10 +62,10 @@ WEFT_DEVICE void say(uint64_t *flag, uint64_t value)
 /* Quiet without its flush: waits only for the completions. */
 WEFT_DEVICE void complete_only(int pe)
 {
-    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_QUIET, NULL, 0, pe);
+    struct weft_dev_gda_operation op = weft_dev_gda_operation_of(WEFT_DEV_OP_QUIET, NULL, pe);
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe, 0);
     if (weft_dev_thread_rank() == 0)
-        weft_dev_gda_await(q, &r, weft_dev_gda_head(q));
+        weft_dev_gda_await(q, op, weft_dev_gda_head(q));
     weft_dev_sync_block();
 }
 

@@ -10,11 +10,12 @@ enum { WORDS = 41, PARTS = 7, PART_WORDS = 42, ROUNDS = 60, BLOCKS_MOST = 16, QU
 
 /* What a block sends to the same block of the next PE in a round. */
 struct mail {
-    uint64_t data[WORDS];                           /* by a block's put */
-    uint64_t one;                                   /* by p */
-    uint64_t lanes[32];                             /* by p of the lanes of a warp */
-    _Alignas(16) uint64_t parts[PARTS][PART_WORDS]; /* by nbi puts of multiples of 16 bytes */
-    uint64_t signalled[WORDS];                      /* by a put with signal */
+    uint64_t data[WORDS]; /* by a block's put */
+    uint64_t one;         /* by p */
+    uint64_t lanes[32];   /* by p of the lanes of a warp */
+    /* by nbi puts of multiples of 16 bytes */
+    uint64_t parts[PARTS][PART_WORDS] __attribute__((aligned(16)));
+    uint64_t signalled[WORDS]; /* by a put with signal */
 };
 
 WEFT_DEVICE uint64_t value_of(unsigned block, uint64_t round, uint64_t i, int pe)

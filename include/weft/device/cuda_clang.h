@@ -21,10 +21,10 @@
 
 #define WEFT_CLANG             static __device__ __forceinline__
 
-/* See simt.h. ptxas computes what follows a call, such as the test at the end of a loop, before it,
- * and no predicate outlasts a call: it goes to a register and back on every path, also on the one
- * that does not call. It does not do so where the thread may end after the call. No lane has the
- * number 32, so the thread never ends here. */
+/* See simt.h. Of clang's code, ptxas computes what follows a call, such as the test at the end of a
+ * loop, before it, and no predicate outlasts a call: it goes to a register and back on every path,
+ * also on the one that does not call. It does not do so where the thread may end after the call. No
+ * lane has the number 32, so the thread never ends here. */
 struct weft_clang_after_call {
     __device__ __forceinline__ ~weft_clang_after_call()
     {
@@ -36,16 +36,6 @@ struct weft_clang_after_call {
     ({                                                                                             \
         struct weft_clang_after_call weft_after;                                                   \
         function(__VA_ARGS__);                                                                     \
-    })
-
-/* See simt.h. ptxas lets a function that is called by its name change any register, so that the
- * caller's values go to the stack on every path, not only on the rare one that calls. */
-#define WEFT_DEV_CALL_RARELY(function, ...)                                                        \
-    ({                                                                                             \
-        struct weft_clang_after_call weft_after;                                                   \
-        __typeof__(function) *weft_pointer = function;                                             \
-        asm("" : "+l"(weft_pointer));                                                              \
-        weft_pointer(__VA_ARGS__);                                                                 \
     })
 
 /* A vector and not a structure, which clang divides: it may then load or store each half. */

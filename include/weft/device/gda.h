@@ -55,13 +55,14 @@ WEFT_DEVICE void weft_dev_gda_part(const struct weft_dev_gda_ring *ring, uint64_
 
 /* One value, in one block whose reservation returned `turns`. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_late(struct weft_dev_gda_queue *q,
-                                              const struct weft_dev_request *r,
-                                              struct weft_dev_gda_place at, uint64_t turns)
+                                              struct weft_dev_gda_operation op,
+                                              struct weft_dev_gda_place at, uint64_t value,
+                                              uint32_t bytes, uint64_t turns)
 {
     struct weft_dev_gda_span span;
-    if (!weft_dev_gda_begin_at(&span, q, r, 1, turns))
+    if (!weft_dev_gda_begin_at(&span, q, op, 1, turns, weft_dev_gda_is_exclusive(q, op.pe)))
         return;
-    weft_dev_gda_value(&span.ring, span.base, at, r->value, (uint32_t)r->bytes, 0);
+    weft_dev_gda_value(&span.ring, span.base, at, value, bytes, 0);
     weft_dev_gda_give(&span);
 }
 
@@ -85,84 +86,71 @@ WEFT_DEVICE int weft_dev_gda_p_at_once(struct weft_dev_gda_queue *q, struct weft
     return 1;
 }
 
-/* `value` and `bytes` are those of the request. */
-WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
+WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, struct weft_dev_gda_operation op,
                                     struct weft_dev_gda_place at, uint64_t value, uint32_t bytes)
 {
     uint64_t turns;
-    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, r->pe, &turns)))
-        weft_dev_gda_p_late(q, r, at, turns);
+    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, op.pe, &turns)))
+        weft_dev_gda_p_late(q, op, at, value, bytes, turns);
 }
 
 /* For the lanes `together`. Each run of adjacent values is one inline write; the runs toward one PE
  * are one span. */
-WEFT_DEVICE void weft_dev_gda_p_together(struct weft_dev_gda_queue *q, struct weft_dev_request *r,
-                                         weft_lane_mask together)
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p_together(const void *symmetric, unsigned each,
+                                                  uint64_t value, int pe, weft_lane_mask together)
 {
+    struct weft_dev_gda_operation op = weft_dev_gda_operation_of(WEFT_DEV_OP_P, symmetric, pe);
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe, 0);
     struct weft_dev_gda_group g;
     struct weft_dev_run run;
-    uint64_t whole;
-    uint32_t bytes;
-    int begun = 1;
-    weft_dev_run_find(&run, together, (uintptr_t)r->symmetric, (unsigned)r->bytes, r->pe);
-    bytes = run.values * (uint32_t)r->bytes;
-    whole = bytes;
-    g.at = 0;
+    int begun = 0;
+    weft_dev_run_find(&run, together, (uintptr_t)op.symmetric, each, op.pe);
+    g.at = ~(uint64_t)0;
     if (run.leads) {
         weft_lane_mask mask = weft_dev_active_mask();
+        uint32_t bytes = run.values * each;
+        uint64_t whole = bytes;
         mask = weft_dev_match_any_u64(mask, (uintptr_t)q);
-        begun = weft_dev_gda_begin_group(&g, mask, q, r, weft_dev_gda_inline_blocks(bytes));
+        struct weft_dev_gda_place there = weft_dev_gda_there(q, symmetric, pe, &whole);
+        begun = weft_dev_gda_begin_group(&g, mask, q, op, weft_dev_gda_inline_blocks(bytes), 0);
         if (begun)
-            weft_dev_gda_inline_head(&q->ring, g.at,
-                                     weft_dev_gda_there(q, r->symmetric, r->pe, &whole), bytes,
+            weft_dev_gda_inline_head(&q->ring, g.at, there, bytes,
                                      g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
     if (at != ~(uint64_t)0 && run.stands)
-        weft_dev_gda_part(&q->ring, at, run.at * (uint32_t)r->bytes, r->value, (unsigned)r->bytes);
+        weft_dev_gda_part(&q->ring, at, run.at * each, value, each);
     weft_dev_sync_warp(run.mask);
-    if (run.leads && begun)
+    if (begun)
         weft_dev_gda_give_group(&g);
     weft_dev_sync_warp(together); /* the lanes stay converged */
 }
 
-WEFT_DEVICE_NOINLINE void weft_dev_gda_p(struct weft_dev_request *r)
-{
-    struct weft_dev_gda_queue *q = weft_dev_gda_queue_for(r);
-    weft_lane_mask together = weft_dev_active_mask(), group = together;
-    uint64_t whole = r->bytes;
-    if (!(together & (together - 1))) {
-        weft_dev_gda_p_one(q, r, weft_dev_gda_there(q, r->symmetric, r->pe, &whole), r->value,
-                           (uint32_t)r->bytes);
-        return;
-    }
-    if (!weft_dev_lanes_independent())
-        group = weft_dev_match_any_u64(together, (uintptr_t)q);
-    WEFT_DEV_IN_TURN(together, group)
-    weft_dev_gda_p_together(q, r, group);
-}
-
-#if WEFT_TARGET_SIMT
-/* The same with plain arguments. A block of one thread needs no other lanes and sends at once. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_p_value(const void *symmetric, unsigned bytes,
+/* p of one lane. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p_alone(const void *symmetric, unsigned bytes,
                                                uint64_t value, int pe)
 {
     struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(pe, weft_dev_block_threads() == 1);
-    uint64_t whole = bytes, turns;
-    if (weft_dev_block_threads() > 1) {
-        struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
-        r.value = value;
-        weft_dev_gda_p(&r);
+    uint64_t whole = bytes;
+    weft_dev_gda_p_one(q, weft_dev_gda_operation_of(WEFT_DEV_OP_P, symmetric, pe),
+                       weft_dev_gda_there(q, symmetric, pe, &whole), value, bytes);
+}
+
+/* A block of one thread needs no other lanes. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_p(const void *symmetric, unsigned bytes, uint64_t value,
+                                         int pe)
+{
+    weft_lane_mask together = weft_dev_block_threads() == 1 ? 0 : weft_dev_active_mask();
+    weft_lane_mask group = together;
+    if (!(together & (together - 1))) {
+        weft_dev_gda_p_alone(symmetric, bytes, value, pe);
         return;
     }
-    struct weft_dev_gda_place at = weft_dev_gda_there(q, symmetric, pe, &whole);
-    if (!WEFT_DEV_LIKELY(weft_dev_gda_p_at_once(q, at, value, bytes, pe, &turns))) {
-        struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
-        r.value = value;
-        weft_dev_gda_p_late(q, &r, at, turns);
-    }
+    if (!weft_dev_lanes_independent())
+        group = weft_dev_match_any_u64(together, (uintptr_t)weft_dev_gda_own_queue(pe, 0));
+    WEFT_DEV_IN_TURN(together, group)
+    weft_dev_gda_p_together(symmetric, bytes, value, pe, group);
 }
-#endif
 
 /* ------------------------------------------------------------------------- fetching, atomics */
 
@@ -241,13 +229,14 @@ WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
     uint32_t blocks =
         atomic ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes) : 1;
     struct weft_dev_gda_group g;
-    if (!weft_dev_gda_begin_group(&g, mask, q, r, blocks))
+    at = weft_dev_gda_keyed(q, at);
+    if (!weft_dev_gda_begin_group(&g, mask, q, weft_dev_gda_requested(r), blocks,
+                                  weft_dev_gda_is_exclusive(q, r->pe)))
         return 0;
     uint32_t flags = g.ends ? WEFT_DEV_GDA_SIGNALED : 0;
     struct weft_dev_gda_place to = fetches ? weft_dev_gda_result(q, g.at) : weft_dev_gda_sink(q);
     if (fetches && !weft_dev_gda_take_result(q, g.at, r))
         to = weft_dev_gda_sink(q); /* the job has failed; the span is published all the same */
-    at = weft_dev_gda_keyed(q, at);
     if (atomic)
         weft_dev_gda_store_atomic(&q->ring, g.at, r, at, to, flags);
     else
@@ -257,7 +246,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
         return 0;
     int there = 1;
     if (weft_dev_lane() == g.first)
-        there = weft_dev_gda_await(q, r, g.span.end);
+        there = weft_dev_gda_await(q, weft_dev_gda_requested(r), g.span.end);
     there = weft_dev_all(mask, there);
     weft_dev_sync_warp(mask); /* a vote does not order memory */
     if (there)
@@ -323,7 +312,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
     uint64_t whole = bytes;
     uint32_t blocks = weft_dev_gda_inline_blocks(bytes);
     struct weft_dev_gda_place at = weft_dev_gda_there(q, dst, r->pe, &whole);
-    if (!weft_dev_gda_begin(&span, q, r, blocks > 1 ? blocks + 1 : 1))
+    if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), blocks > 1 ? blocks + 1 : 1))
         return 0;
     weft_dev_gda_inline_head(&q->ring, span.base, at, bytes,
                              blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
@@ -350,18 +339,20 @@ enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
 
 /* One request that moves registered memory in place. `open`: its completion does not say that the
  * data are in memory. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
-                                               const struct weft_dev_request *r, uint32_t opcode,
-                                               struct weft_dev_gda_place there,
-                                               struct weft_dev_gda_place here, uint32_t bytes,
-                                               uint32_t open, uint64_t *end)
+WEFT_DEVICE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
+                                      struct weft_dev_gda_operation op,
+                                      struct weft_dev_gda_place there,
+                                      struct weft_dev_gda_place here, uint32_t bytes, uint32_t open,
+                                      uint64_t *end)
 {
     struct weft_dev_gda_span span;
-    if (!weft_dev_gda_begin(&span, q, r, 1))
+    if (!weft_dev_gda_begin(&span, q, op, 1))
         return 0;
     if (open)
         weft_dev_gda_leave_open(q, span.end);
-    weft_dev_gda_move(&q->ring, span.base, opcode, there, here, bytes, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_move(&span.ring, span.base,
+                      op.kind == WEFT_DEV_OP_GET ? WEFT_DEV_GDA_READ : WEFT_DEV_GDA_WRITE, there,
+                      here, bytes, WEFT_DEV_GDA_SIGNALED);
     *end = span.end;
     weft_dev_gda_give(&span);
     return 1;
@@ -377,7 +368,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
                                                 uint32_t element, uint32_t n)
 {
     struct weft_dev_gda_span span;
-    int there = weft_dev_gda_begin(&span, q, r, n);
+    int there = weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), n);
     if (!there)
         return 0;
     WEFT_NO_UNROLL
@@ -391,7 +382,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
                           i + 1 == n ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     weft_dev_gda_give(&span);
-    there = weft_dev_gda_await(q, r, span.end);
+    there = weft_dev_gda_await(q, weft_dev_gda_requested(r), span.end);
     WEFT_NO_UNROLL
     for (uint32_t i = 0; i < n; i++) {
         const char *result = (const char *)(uintptr_t)weft_dev_gda_result(q, span.base + i).address;
@@ -424,7 +415,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_get_through(struct weft_dev_gda_queue *q,
  * Where this GPU needs it, it is also a DUMP of own memory after all reads. Both read the team
  * areas, which are in the same memory as the data. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
-                                            const struct weft_dev_request *r, uint64_t *end)
+                                            struct weft_dev_gda_operation op, uint64_t *end)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
     enum { PART = WEFT_DEV_AREAS, WORD = 8 };
@@ -432,9 +423,9 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     struct weft_dev_gda_place there, here;
     struct weft_dev_gda_span span;
     uint32_t reads = gda->data_keys != 0;
-    if (!weft_dev_gda_begin(&span, q, r, reads + gda->dumps))
+    if (!weft_dev_gda_begin(&span, q, op, reads + gda->dumps))
         return 0;
-    there.address = gda->bases[(uint32_t)r->pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
+    there.address = gda->bases[(uint32_t)op.pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
     there.key = q->remote_keys[chunk];
     here.address = gda->own[PART] + gda->skip[PART];
     here.key = q->local_keys[chunk];
@@ -455,11 +446,11 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
 /* Whether the completion of a put's write or of a get's read does not say that the data are in
  * memory. A blocking get issues its DUMP at once. */
 WEFT_DEVICE uint32_t weft_dev_gda_leaves_open(const struct weft_dev_gda_queue *q,
-                                              const struct weft_dev_request *r)
+                                              struct weft_dev_gda_operation op, int nbi)
 {
-    if (r->operation != WEFT_DEV_OP_GET)
-        return weft_dev_gda_data_keys(q, r->pe);
-    return r->nbi ? weft_dev_state.gda.dumps : 0;
+    if (op.kind != WEFT_DEV_OP_GET)
+        return weft_dev_gda_data_keys(q, op.pe);
+    return nbi ? weft_dev_state.gda.dumps : 0;
 }
 
 /* A put or get through one queue; also the data of a put with signal. *end: block count that the
@@ -481,9 +472,10 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_transfer(struct weft_dev_gda_queue *q,
         int copied = !get && !r->nbi && left <= WEFT_DEV_GDA_COPIED;
         piece = piece < 1u << 30 ? piece : 1u << 30;
         if (!copied && weft_dev_gda_here(q, local, &piece, &here)) {
+            struct weft_dev_gda_operation op = weft_dev_gda_requested(r);
             there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there, r->pe);
-            if (!weft_dev_gda_move_one(q, r, get ? WEFT_DEV_GDA_READ : WEFT_DEV_GDA_WRITE, there,
-                                       here, (uint32_t)piece, weft_dev_gda_leaves_open(q, r), end))
+            if (!weft_dev_gda_move_one(q, op, there, here, (uint32_t)piece,
+                                       weft_dev_gda_leaves_open(q, op, r->nbi), end))
                 return 0;
         } else if (get) {
             piece = weft_dev_gda_get_through(q, r, remote, local, left);
@@ -507,7 +499,7 @@ WEFT_DEVICE int weft_dev_gda_flush_get(struct weft_dev_gda_queue *q,
                                        const struct weft_dev_request *r, uint64_t *end)
 {
     return r->operation != WEFT_DEV_OP_GET || !weft_dev_state.gda.dumps ||
-           weft_dev_gda_flush(q, r, end);
+           weft_dev_gda_flush(q, weft_dev_gda_requested(r), end);
 }
 
 /* ------------------------------------------------------- puts and gets through several NICs
@@ -521,9 +513,9 @@ enum {
     WEFT_DEV_GDA_PART_UNIT = 4096, /* bytes: the size of each part but the last is a multiple */
 };
 
-WEFT_DEVICE int weft_dev_gda_is_split(const struct weft_dev_request *r)
+WEFT_DEVICE int weft_dev_gda_is_split(uint64_t bytes)
 {
-    uint64_t most = r->bytes >> WEFT_DEV_GDA_SPLIT_BITS;
+    uint64_t most = bytes >> WEFT_DEV_GDA_SPLIT_BITS;
     return most > 1 && weft_dev_state.gda.adapters > 1 && most >= weft_dev_state.gda.adapters;
 }
 
@@ -568,7 +560,8 @@ WEFT_DEVICE void weft_dev_gda_split(const struct weft_dev_request *r)
     WEFT_NO_UNROLL
     for (p.i = 0; p.i < p.count && p.done && !r->nbi; p.i++)
         if (p.ends[p.i])
-            p.done = weft_dev_gda_await(weft_dev_gda_part_queue(r, p.i), r, p.ends[p.i]);
+            p.done = weft_dev_gda_await(weft_dev_gda_part_queue(r, p.i), weft_dev_gda_requested(r),
+                                        p.ends[p.i]);
 }
 
 /* ------------------------------------------------------------------------------------ strided */
@@ -628,7 +621,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
 {
     struct weft_dev_gda_span span;
     struct weft_dev_gda_place at = weft_dev_gda_keyed(q, spot);
-    if (!weft_dev_gda_begin(&span, q, r, 1))
+    if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), 1))
         return;
     weft_dev_gda_store_signal(q, span.base, at, r->value, add, flags);
     weft_dev_gda_give(&span);
@@ -671,23 +664,22 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
             whole < r->bytes)
             return 0;
         blocks = copied ? weft_dev_gda_inline_blocks((uint32_t)whole) : 1;
+        spot = copied ? weft_dev_gda_keyed(q, spot) : weft_dev_gda_keyed_data(q, spot, r->pe);
     }
-    if (!weft_dev_gda_begin(&span, q, r, blocks + 1))
+    signal = weft_dev_gda_keyed(q, signal);
+    if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), blocks + 1))
         return 1;
     if (whole && copied) {
-        weft_dev_gda_inline_head(&q->ring, span.base, weft_dev_gda_keyed(q, spot), (uint32_t)whole,
-                                 0);
+        weft_dev_gda_inline_head(&q->ring, span.base, spot, (uint32_t)whole, 0);
         weft_dev_gda_fill(&span, blocks - 1);
         weft_dev_gda_inline_data(&q->ring, span.base, src, (uint32_t)whole);
     } else if (whole) {
-        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE,
-                          weft_dev_gda_keyed_data(q, spot, r->pe), here, (uint32_t)whole, 0);
+        weft_dev_gda_move(&q->ring, span.base, WEFT_DEV_GDA_WRITE, spot, here, (uint32_t)whole, 0);
         if (weft_dev_gda_data_keys(q, r->pe))
             weft_dev_gda_leave_open(q, span.end);
         *end = span.end;
     }
-    weft_dev_gda_store_signal(q, span.end - 1, weft_dev_gda_keyed(q, signal), r->value, add,
-                              whole ? gda->ordered : 0);
+    weft_dev_gda_store_signal(q, span.end - 1, signal, r->value, add, whole ? gda->ordered : 0);
     weft_dev_gda_give(&span);
     return 1;
 }
@@ -710,7 +702,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
         weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda.ordered);
     }
     if (!r->nbi && end)
-        weft_dev_gda_await(q, r, end);
+        weft_dev_gda_await(q, weft_dev_gda_requested(r), end);
 }
 
 /* 8 bytes of a packet: both halves carry its sequence number. */
@@ -745,30 +737,24 @@ WEFT_DEVICE void weft_dev_gda_near_signal(const struct weft_dev_request *r, cons
         weft_dev_signal_at(at, r->value, (weft_signal_op)r->what);
 }
 
-/* Returns 1 when it has done the request. This thread moves the data itself; what it stored is
- * visible before the signal. */
-WEFT_DEVICE_NOINLINE int weft_dev_gda_near(struct weft_dev_request *r)
+/* Returns 1 when it has done the request: a signal, whose data if any have a direct address and
+ * have been moved. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_near(const struct weft_dev_request *r)
 {
-    char *to = weft_dev_direct(r->symmetric, r->bytes, r->pe);
-    if (r->operation == WEFT_DEV_OP_SIGNAL) {
+    if (r->operation == WEFT_DEV_OP_SIGNAL)
         weft_dev_gda_near_signal(r, r->symmetric);
-        return 1;
-    }
-    if (r->operation == WEFT_DEV_OP_PUT_SIGNAL && (to || !r->bytes)) {
-        const void *from = r->local ? r->local : &r->compare;
-        weft_dev_move(to, (const char *)from, r->bytes, 0, 1, 0);
-        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+    else if (r->operation == WEFT_DEV_OP_PUT_SIGNAL && !r->bytes)
         weft_dev_gda_near_signal(r, r->signal);
-        return 1;
-    }
-    return 0;
+    else
+        return 0;
+    return 1;
 }
 
 /* ----------------------------------------------------------------------------- as a transport */
 
 /* Issues a flush to each used queue that needs one, so that all flushes are in flight at once.
  * Exclusive queues never do. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
+WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_gda_operation op)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
@@ -780,22 +766,21 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_request *r)
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
             struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
-            r->pe = (int)(number / gda->each);
+            op.pe = (int)(number / gda->each);
             if (weft_dev_gda_is_open(q))
-                weft_dev_gda_flush(q, r, &end);
+                weft_dev_gda_flush(q, op, &end);
         }
     }
 }
 
 /* Waits until the data of all requests on the used queues are in memory; near: only of requests to
  * PEs with a direct address. A queue that is already known to be complete costs two loads. */
-WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r, int near)
+WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(struct weft_dev_gda_operation op, int near)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
     uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
-    struct weft_dev_request waits = *r;
     if (gda->data_keys | gda->dumps)
-        weft_dev_gda_flush_all(&waits);
+        weft_dev_gda_flush_all(op);
     WEFT_NO_UNROLL
     for (uint32_t word = 0; word * 64 < n; word++) {
         uint64_t left = weft_dev_load_u64(&gda->used[word], WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
@@ -805,10 +790,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
             struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
             uint64_t given = weft_dev_load_u64(&q->flushing, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             uint64_t head = weft_dev_gda_head(q);
-            waits.pe = (int)(number / gda->each);
-            if (near && !weft_dev_gda_is_direct(waits.pe))
+            op.pe = (int)(number / gda->each);
+            if (near && !weft_dev_gda_is_direct(op.pe))
                 continue;
-            if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, &waits, head))
+            if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, op, head))
                 return;
             if (gda->data_keys | gda->dumps)
                 weft_dev_gda_flush_done(q, given);
@@ -823,8 +808,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(const struct weft_dev_request *r
  * before later ones. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
-    struct weft_dev_request r =
-        weft_dev_request_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, 0, -1);
+    struct weft_dev_gda_operation op =
+        weft_dev_gda_operation_of(quiet ? WEFT_DEV_OP_QUIET : WEFT_DEV_OP_FENCE, NULL, -1);
     int apart = weft_dev_state.gda.no_atomics != 0;
     int ordered = !quiet && !apart && weft_dev_gda_has_one_queue() && !weft_dev_state.gda.data_keys;
     if (ordered && weft_dev_state.all_atomics)
@@ -834,23 +819,65 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
     weft_lane_mask mask = weft_dev_active_mask();
     weft_dev_sync_warp(mask);
     if (weft_dev_lane() == weft_dev_lanes_first(mask))
-        weft_dev_gda_complete(&r, ordered);
+        weft_dev_gda_complete(op, ordered);
     weft_dev_sync_warp(mask);
     if (quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
 
-/* A request that a lane makes without the other lanes of its warp; of puts and gets, those that
- * are split. */
+/* A put or get in several requests, or through memory that is not registered. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_move_parts(const struct weft_dev_request *r)
+{
+    struct weft_dev_gda_queue *q = weft_dev_gda_queue_for(r);
+    uint64_t end;
+    if (weft_dev_gda_is_split(r->bytes)) {
+        weft_dev_gda_split(r);
+        return;
+    }
+    if (weft_dev_gda_transfer(q, r, &end) && end && !r->nbi && weft_dev_gda_flush_get(q, r, &end))
+        weft_dev_gda_await(q, weft_dev_gda_requested(r), end);
+}
+
+/* A put or get of registered memory in one request. Returns 0 when it takes more than that. */
+WEFT_DEVICE int weft_dev_gda_move_at_once(struct weft_dev_gda_operation op, void *local,
+                                          uint64_t bytes, int nbi, int alone)
+{
+    int get = op.kind == WEFT_DEV_OP_GET;
+    uint32_t dumps = get ? weft_dev_state.gda.dumps : 0;
+    uint64_t whole = bytes < 1u << 30 ? bytes : 1u << 30, end;
+    struct weft_dev_gda_queue *q = weft_dev_gda_own_queue(op.pe, alone && !(nbi && dumps));
+    struct weft_dev_gda_place here, there = weft_dev_gda_spot(op.symmetric, op.pe, &whole);
+    if ((!nbi && (get ? dumps != 0 : bytes <= WEFT_DEV_GDA_COPIED)) ||
+        weft_dev_gda_is_split(bytes) || !weft_dev_gda_here(q, local, &whole, &here) ||
+        whole < bytes)
+        return 0;
+    there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there, op.pe);
+    if (weft_dev_gda_move_one(q, op, there, here, (uint32_t)bytes,
+                              weft_dev_gda_leaves_open(q, op, nbi), &end) &&
+        !nbi)
+        weft_dev_gda_await(q, op, end);
+    return 1;
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_gda_put_get(int operation, const void *symmetric, void *local,
+                                               uint64_t bytes, int pe, int form)
+{
+    int alone = (form & WEFT_DEV_OF_BLOCK) || weft_dev_block_threads() == 1;
+    WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
+    if (!weft_dev_gda_move_at_once(weft_dev_gda_operation_of(operation, symmetric, pe), local,
+                                   bytes, form & 1, alone)) {
+        struct weft_dev_request r =
+            weft_dev_move_request(operation, symmetric, local, bytes, pe, form);
+        weft_dev_gda_move_parts(&r);
+    }
+}
+
+/* A request that a lane makes without the other lanes of its warp. */
 WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
 {
     if (weft_dev_gda_is_direct(r->pe) && weft_dev_gda_near(r))
         return;
     switch (r->operation) {
-    case WEFT_DEV_OP_PUT:
-    case WEFT_DEV_OP_GET:
-        weft_dev_gda_split(r);
-        return;
     case WEFT_DEV_OP_IPUT:
     case WEFT_DEV_OP_IGET:
         weft_dev_gda_strided(r);
@@ -877,15 +904,6 @@ WEFT_DEVICE void weft_dev_gda_request_alone(struct weft_dev_request *r)
     }
 }
 
-/* A put or get that is not split. Returns the block count to wait for; 0: none. */
-WEFT_DEVICE uint64_t weft_dev_gda_move_all(const struct weft_dev_request *r)
-{
-    uint64_t end;
-    int issued = weft_dev_gda_transfer(weft_dev_gda_queue_for(r), r, &end) &&
-                 (r->nbi || !end || weft_dev_gda_flush_get(weft_dev_gda_queue_for(r), r, &end));
-    return issued && !r->nbi ? end : 0;
-}
-
 /* Whether the proxy passes the request to the owner of the memory, because the NICs have no
  * atomics. The data of a put with signal go with it, so the host completes them before the signal.
  */
@@ -901,32 +919,12 @@ WEFT_DEVICE int weft_dev_gda_is_for_owner(const struct weft_dev_request *r)
  * unless they do so together: see WEFT_DEV_IN_TURN. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_gda_request(struct weft_dev_request *r)
 {
-    uint64_t end = 0;
-    if (r->operation == WEFT_DEV_OP_P) { /* before a jump through a table */
-        weft_dev_gda_p(r);
-        return 0;
-    }
     if (weft_dev_gda_is_for_owner(r))
         return weft_dev_proxy_request(r);
-    switch (r->operation) {
-    case WEFT_DEV_OP_ATOMIC:
-        if (r->what >= WEFT_DEV_ATOMIC_ADD_F32)
-            return weft_dev_gda_add_real(r);
+    if (r->operation == WEFT_DEV_OP_ATOMIC && r->what >= WEFT_DEV_ATOMIC_ADD_F32)
+        return weft_dev_gda_add_real(r);
+    if (r->operation == WEFT_DEV_OP_ATOMIC || r->operation == WEFT_DEV_OP_G)
         return weft_dev_gda_fetch(r);
-    case WEFT_DEV_OP_G:
-        return weft_dev_gda_fetch(r);
-    case WEFT_DEV_OP_PUT:
-    case WEFT_DEV_OP_GET:
-        if (weft_dev_gda_is_split(r))
-            break;
-        WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
-        end = weft_dev_gda_move_all(r);
-        if (end)
-            weft_dev_gda_await(weft_dev_gda_queue_for(r), r, end);
-        return 0;
-    default:
-        break;
-    }
     WEFT_DEV_IN_TURN(weft_dev_turns_lanes(), weft_dev_lanes_own())
     weft_dev_gda_request_alone(r);
     return 0;

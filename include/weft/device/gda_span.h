@@ -259,6 +259,24 @@ WEFT_DEVICE int weft_dev_gda_here(const struct weft_dev_gda_queue *q, const void
 
 /* ------------------------------------------------------------------------------------- waits */
 
+/* The operation that a wait or a reservation is for: a record of its failure shows it. */
+struct weft_dev_gda_operation {
+    const void *symmetric;
+    int32_t pe, kind; /* enum weft_dev_operation */
+};
+
+WEFT_DEVICE struct weft_dev_gda_operation weft_dev_gda_operation_of(int kind, const void *symmetric,
+                                                                    int pe)
+{
+    struct weft_dev_gda_operation op = {symmetric, pe, kind};
+    return op;
+}
+
+WEFT_DEVICE struct weft_dev_gda_operation weft_dev_gda_requested(const struct weft_dev_request *r)
+{
+    return weft_dev_gda_operation_of(r->operation, r->symmetric, r->pe);
+}
+
 /* A queue has failed, and the host executes its requests if it can, these threads' next ones too.
  * Returns 0 when it cannot, or when a thread has abandoned the queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_raise_alarm(const struct weft_dev_gda_queue *q)
@@ -275,7 +293,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_raise_alarm(const struct weft_dev_gda_queu
 /* The queue has failed: records its syndrome, the vendor's syndrome and its index. An abandoned
  * queue has no syndrome; its cause is already recorded. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q,
-                                              const struct weft_dev_request *r)
+                                              struct weft_dev_gda_operation op)
 {
     uint64_t last = weft_dev_load_u64(q->completion, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
     if (weft_dev_gda_cqe_opcode(last) != WEFT_DEV_GDA_CQE_ERROR) {
@@ -283,8 +301,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_broken(const struct weft_dev_gda_queue *q
         return;
     }
     uint64_t why = weft_dev_load_u64(q->completion - 1, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-    weft_dev_record(WEFT_DEV_RECORD_REFUSED, r->operation, WEFT_ERR_PATH, r->pe, -1, r->symmetric,
-                    0, q->name, why >> 48, 0);
+    weft_dev_record(WEFT_DEV_RECORD_REFUSED, op.kind, WEFT_ERR_PATH, op.pe, -1, op.symmetric, 0,
+                    q->name, why >> 48, 0);
     weft_dev_fail(WEFT_ERR_PATH);
 }
 
@@ -339,7 +357,7 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_poll(struct weft_dev_gda_queue *q, uint64_
 }
 
 WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
-                                      const struct weft_dev_request *r, uint64_t target)
+                                      struct weft_dev_gda_operation op, uint64_t target)
 {
     struct weft_dev_patience patience;
     uint64_t seen;
@@ -349,8 +367,8 @@ WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
         if (weft_dev_job_failed(
                 0)) /* it may never come, and what follows would wait as long each */
             return 0;
-        weft_dev_patience_begin(&patience, weft_dev_awaited_of(r->operation, r->pe, -1,
-                                                               q->completion, WEFT_GE, target));
+        weft_dev_patience_begin(
+            &patience, weft_dev_awaited_of(op.kind, op.pe, -1, q->completion, WEFT_GE, target));
         while (!(there = weft_dev_gda_poll(q, target, &seen)) ||
                (there < 0 && weft_dev_gda_raise_alarm(q))) {
             polls += WEFT_DEV_GDA_POLLS;
@@ -364,17 +382,17 @@ WEFT_DEVICE int weft_dev_gda_wait_for(struct weft_dev_gda_queue *q,
         weft_dev_patience_close(&patience);
     }
     if (there < 0)
-        weft_dev_gda_broken(q, r);
+        weft_dev_gda_broken(q, op);
     return there > 0;
 }
 
 /* Waits until the first `target` blocks are complete. Returns 0 when the queue fails or the wait
  * times out; a record has the cause, and the job fails. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await(struct weft_dev_gda_queue *q,
-                                            const struct weft_dev_request *r, uint64_t target)
+                                            struct weft_dev_gda_operation op, uint64_t target)
 {
     weft_dev_wait_begins();
-    int there = weft_dev_gda_wait_for(q, r, target);
+    int there = weft_dev_gda_wait_for(q, op, target);
     weft_dev_wait_ends();
     return there;
 }
@@ -409,10 +427,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_note_used(const struct weft_dev_gda_queue
  * 1024 blocks, and took five sixths of the rate of 64. The reservation waits only for earlier ones.
  * Without space the reservation remains a gap in the queue. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, uint64_t end,
-                                                 const struct weft_dev_request *r)
+                                                 struct weft_dev_gda_operation op)
 {
     uint32_t spare = WEFT_DEV_HOST_IN_TURN ? 0 : q->ring.last / 4;
-    if (weft_dev_gda_await(q, r, weft_dev_gda_needed(q, end + spare)))
+    if (weft_dev_gda_await(q, op, weft_dev_gda_needed(q, end + spare)))
         return 1;
     weft_dev_gda_abandon(q);
     return 0;
@@ -423,23 +441,23 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_await_room(struct weft_dev_gda_queue *q, u
  * its completion entry. Returns 0 when the reservation never gets space. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_late(struct weft_dev_gda_queue *q, uint32_t ahead,
                                                  uint64_t end, uint64_t done,
-                                                 const struct weft_dev_request *r)
+                                                 struct weft_dev_gda_operation op)
 {
     if (!weft_dev_load_u64(&q->ready, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS) &&
-        !weft_dev_gda_connect(r->pe, &q->ready)) {
+        !weft_dev_gda_connect(op.pe, &q->ready)) {
         weft_dev_gda_abandon(q);
         return 0;
     }
     if (ahead)
         weft_dev_gda_note_used(q);
-    return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, r);
+    return weft_dev_gda_room_late(q, done, (uint32_t)end) || weft_dev_gda_await_room(q, end, op);
 }
 
-/* Continues a reservation that returned `turns` (weft_dev_gda_reserve()). Returns 0 when it never
- * gets space; a record has the cause. */
+/* Continues a reservation that returned `turns` (weft_dev_gda_reserve_any()). Returns 0 when it
+ * never gets space; a record has the cause. */
 WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
-                                      const struct weft_dev_request *r, uint32_t blocks,
-                                      uint64_t turns)
+                                      struct weft_dev_gda_operation op, uint32_t blocks,
+                                      uint64_t turns, int exclusive)
 {
     uint64_t done = weft_dev_load_u64(&q->done, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_GPU);
     uint32_t base = (uint32_t)(turns >> 32);
@@ -447,14 +465,14 @@ WEFT_DEVICE int weft_dev_gda_begin_at(struct weft_dev_gda_span *span, struct wef
     span->ring = weft_dev_gda_ring_of(q);
     span->ahead = weft_dev_gda_ahead(turns);
     span->fillers = 0;
-    span->exclusive = weft_dev_gda_is_exclusive(q, r->pe);
+    span->exclusive = exclusive;
     span->counted = 0;
     span->base = weft_dev_gda_whole(done, base);
     span->end = span->base + blocks;
     if (WEFT_DEV_LIKELY(!span->ahead &&
                         weft_dev_gda_room_at_once(&span->ring, (uint32_t)done, base + blocks)))
         return 1;
-    int begun = weft_dev_gda_begin_late(q, span->ahead, span->end, done, r);
+    int begun = weft_dev_gda_begin_late(q, span->ahead, span->end, done, op);
     span->ring = weft_dev_gda_ring_of(q); /* it may have been connected since */
     return begun;
 }
@@ -483,12 +501,18 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_refuse_sharing(const struct weft_dev_gda_
 }
 
 /* Reserves blocks, and waits until the ring has space for them. */
-WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
-                                   const struct weft_dev_request *r, uint32_t blocks)
+WEFT_DEVICE int weft_dev_gda_begin_as(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
+                                      struct weft_dev_gda_operation op, uint32_t blocks,
+                                      int exclusive)
 {
-    return weft_dev_gda_begin_at(
-        span, q, r, blocks,
-        weft_dev_gda_reserve_any(q, blocks, weft_dev_gda_is_exclusive(q, r->pe)));
+    return weft_dev_gda_begin_at(span, q, op, blocks,
+                                 weft_dev_gda_reserve_any(q, blocks, exclusive), exclusive);
+}
+
+WEFT_DEVICE int weft_dev_gda_begin(struct weft_dev_gda_span *span, struct weft_dev_gda_queue *q,
+                                   struct weft_dev_gda_operation op, uint32_t blocks)
+{
+    return weft_dev_gda_begin_as(span, q, op, blocks, weft_dev_gda_is_exclusive(q, op.pe));
 }
 
 /* Publishes blocks `base` to `end` of a queue, see weft_dev_gda_publish(). */
@@ -523,61 +547,55 @@ struct weft_dev_gda_group {
     uint32_t ends;        /* 1: the caller's request is the last, and takes one block */
 };
 
-/* For one lane alone. */
-WEFT_DEVICE int weft_dev_gda_begin_one(struct weft_dev_gda_group *g, weft_lane_mask mask,
-                                       struct weft_dev_gda_queue *q,
-                                       const struct weft_dev_request *r, uint32_t blocks)
-{
-    int nop = blocks > 1;
-    g->mask = mask;
-    g->first = g->last = weft_dev_lane();
-    int begun = weft_dev_gda_begin(&g->span, q, r, blocks + (uint32_t)nop);
-    if (begun && nop) {
-        weft_dev_gda_fill(&g->span, blocks);
-        weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-    }
-    g->at = g->span.base;
-    g->ends = !nop;
-    return begun;
-}
-
-WEFT_DEVICE_NOINLINE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, weft_lane_mask mask,
-                                                  struct weft_dev_gda_queue *q,
-                                                  const struct weft_dev_request *r, uint32_t blocks)
+/* Places the caller's blocks among those of the lanes of g->mask. Returns the number of all
+ * blocks; *nop: the last lane's request takes several. */
+WEFT_DEVICE_NOINLINE uint32_t weft_dev_gda_place_group(struct weft_dev_gda_group *g,
+                                                       uint32_t blocks, uint32_t *at, uint32_t *nop)
 {
     unsigned lane = weft_dev_lane();
-    if (!(mask & (mask - 1)))
-        return weft_dev_gda_begin_one(g, mask, q, r, blocks);
-    weft_lane_mask before = mask & weft_dev_lanes_before(lane);
-    weft_lane_mask several = weft_dev_ballot(mask, blocks > 1);
-    uint32_t at = weft_dev_lanes_count(before), total = weft_dev_lanes_count(mask);
-    g->mask = mask;
-    g->first = weft_dev_lanes_first(mask);
-    g->last = weft_dev_lanes_last(mask);
+    weft_lane_mask several = weft_dev_ballot(g->mask, blocks > 1);
+    uint32_t total = weft_dev_lanes_count(g->mask);
+    *at = weft_dev_lanes_count(g->mask & weft_dev_lanes_before(lane));
     WEFT_NO_UNROLL
     for (weft_lane_mask left = several; left; left &= left - 1) {
         unsigned from = weft_dev_lanes_first(left);
-        uint32_t more = weft_dev_shuffle_u32(mask, blocks, from) - 1;
+        uint32_t more = weft_dev_shuffle_u32(g->mask, blocks, from) - 1;
         total += more;
-        at += from < lane ? more : 0;
+        *at += from < lane ? more : 0;
     }
-    uint32_t nop = (uint32_t)(several >> g->last & 1);
-    int begun = 1;
+    *nop = (uint32_t)(several >> g->last & 1);
+    return total;
+}
+
+WEFT_DEVICE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, weft_lane_mask mask,
+                                         struct weft_dev_gda_queue *q,
+                                         struct weft_dev_gda_operation op, uint32_t blocks,
+                                         int exclusive)
+{
+    int together = (mask & (mask - 1)) != 0, begun = 1;
+    uint32_t at = 0, nop = blocks > 1, total = blocks;
+    g->mask = mask;
+    g->first = weft_dev_lanes_first(mask);
+    g->last = weft_dev_lanes_last(mask);
+    if (together)
+        total = weft_dev_gda_place_group(g, blocks, &at, &nop);
     g->span.q = q;
     g->span.base = 0;
-    if (lane == g->first) {
-        begun = weft_dev_gda_begin(&g->span, q, r, total + nop);
+    if (weft_dev_lane() == g->first) {
+        begun = weft_dev_gda_begin_as(&g->span, q, op, total + nop, exclusive);
         weft_dev_gda_fill(&g->span, total - weft_dev_lanes_count(mask) + nop);
         if (begun && nop)
             weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
     }
-    g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
-    g->span.end = g->span.base + total + nop;
+    if (together) {
+        g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
+        g->span.end = g->span.base + total + nop;
+        begun = weft_dev_all(mask, begun);
+        weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has
+                                     seen; a vote does not order memory */
+    }
     g->at = g->span.base + at;
-    g->ends = lane == g->last && !nop;
-    begun = weft_dev_all(mask, begun);
-    weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has seen;
-                                 a vote does not order memory */
+    g->ends = weft_dev_lane() == g->last && !nop;
     return begun;
 }
 

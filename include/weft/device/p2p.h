@@ -2,7 +2,7 @@
 /* Include this in place of <weft_device.h> in a file whose kernels reach their peers by loads and
  * stores alone: over NVLink, PCIe peer access or memory that PEs share. It has all operations, and
  * none of the transports (remote.h), so kernels have fewer registers (on sm_90, by nvcc: p and
- * atomics 32 in place of 46 and 42, a barrier 60 in place of 72).
+ * atomics 32 and 30 in place of 47 and 42, a barrier 44 in place of 58).
  *
  * An operation on a PE without a direct address is refused: it leaves a record, and the job fails
  * with WEFT_ERR_NO_PATH. A warning names such a PE when the kernels of a program get the state of

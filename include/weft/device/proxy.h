@@ -445,6 +445,21 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_proxy_request(struct weft_dev_request *r)
     return value;
 }
 
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_p(const void *symmetric, unsigned bytes, uint64_t value,
+                                           int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_P, symmetric, bytes, pe);
+    r.value = value;
+    weft_dev_proxy_request(&r);
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_proxy_put_get(int operation, const void *symmetric, void *local,
+                                                 uint64_t bytes, int pe, int form)
+{
+    struct weft_dev_request r = weft_dev_move_request(operation, symmetric, local, bytes, pe, form);
+    weft_dev_proxy_request(&r);
+}
+
 /* Writes a fence or quiet into ring r->queue. One directly after another of its kind has no effect
  * and is left out, so that few of the threads of a block write one. r->n: the previous value of its
  * `head`; 0 when there is nothing to wait for. */

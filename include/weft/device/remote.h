@@ -8,15 +8,16 @@
  * proxy's ring, queues of a NIC). Where there is no transport, it writes a fault record. It knows
  * transports only by that list, and not how requests travel.
  *
- * A transport gets requests whose address is in a segment and whose PE exists. The local buffer is
- * memory of the device or the host; data that only a thread or a block can access (shared memory, a
- * stack) are passed word by word. The payload of a packet of 8 bytes is in `compare`, without a
- * local buffer. The transport may change the request. It returns when an operation of that kind may
- * return: with the source of a put reusable, and with the result of a get or of a fetching atomic
- * present, unless nbi. Every thread that fences or quiets calls the transport's order(quiet). quiet
- * = 0: the thread's earlier requests reach each PE before its later ones. quiet = 1: its earlier
- * requests are complete, and its operations without a transport are ordered by a sequentially
- * consistent fence of the system. */
+ * A transport gets requests whose address is in a segment and whose PE exists: p, and puts and gets
+ * of contiguous bytes, as plain arguments, because a request in memory takes time; all others as a
+ * request. The local buffer is memory of the device or the host; data that only a thread or a block
+ * can access (shared memory, a stack) are passed word by word. The payload of a packet of 8 bytes
+ * is in `compare`, without a local buffer. The transport may change the request. It returns when an
+ * operation of that kind may return: with the source of a put reusable, and with the result of a
+ * get or of a fetching atomic present, unless nbi. Every thread that fences or quiets calls the
+ * transport's order(quiet). quiet = 0: the thread's earlier requests reach each PE before its later
+ * ones. quiet = 1: its earlier requests are complete, and its operations without a transport are
+ * ordered by a sequentially consistent fence of the system. */
 #ifndef WEFT_DEVICE_REMOTE_H
 #define WEFT_DEVICE_REMOTE_H
 
@@ -57,16 +58,27 @@ WEFT_DEVICE struct weft_dev_request weft_dev_request_of(int operation, const voi
     return r;
 }
 
+/* A put or get of contiguous bytes as a request. `form`: nbi, and WEFT_DEV_OF_BLOCK. */
+WEFT_DEVICE struct weft_dev_request weft_dev_move_request(int operation, const void *symmetric,
+                                                          void *local, uint64_t bytes, int pe,
+                                                          int form)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
+    r.local = local;
+    r.nbi = form & 1;
+    r.of_block = (uint32_t)form / WEFT_DEV_OF_BLOCK;
+    return r;
+}
+
 #ifndef WEFT_STATE_BY_POINTER /* members of a structure are known before their definitions */
 #define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
     WEFT_DEVICE_NOINLINE uint64_t weft_dev_##name##_request(struct weft_dev_request *request);     \
+    WEFT_DEVICE_NOINLINE void weft_dev_##name##_p(const void *symmetric, unsigned bytes,           \
+                                                  uint64_t value, int pe);                         \
+    WEFT_DEVICE_NOINLINE void weft_dev_##name##_put_get(                                           \
+        int operation, const void *symmetric, void *local, uint64_t bytes, int pe, int form);      \
     WEFT_DEVICE_NOINLINE void weft_dev_##name##_order(int quiet);
 WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
-#undef WEFT_DEV_CARRIER_DECLARE
-#define WEFT_DEV_CARRIER_DECLARE(ID, name)                                                         \
-    WEFT_DEVICE_NOINLINE void weft_dev_##name##_p_value(const void *symmetric, unsigned bytes,     \
-                                                        uint64_t value, int pe);
-WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_DECLARE)
 #undef WEFT_DEV_CARRIER_DECLARE
 #endif
 
@@ -115,46 +127,125 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_request_refuse(const struct weft_dev_requ
     return 0;
 }
 
-/* Whether `bytes` bytes at `symmetric` are in the heap, and PE pe has no direct address. This is
- * the common case here, and needs no further check. */
-WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
+/* Whether `bytes` bytes at `symmetric` are in the heap, and PE pe exists and is not in the window.
+ */
+WEFT_DEVICE int weft_dev_is_in_far_heap(const void *symmetric, uint64_t bytes, int pe)
 {
     const struct weft_dev_segment *heap = &weft_dev_state.segment[WEFT_DEV_HEAP];
     uint64_t offset = (uintptr_t)symmetric - heap->base;
     return offset < heap->size && bytes <= heap->size - offset &&
            (uint32_t)pe < (uint32_t)weft_dev_state.n_pes &&
-           (uint32_t)(pe - heap->first) >= heap->count &&
+           (uint32_t)(pe - heap->first) >= heap->count;
+}
+
+WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
+{
+    return weft_dev_is_in_far_heap(symmetric, bytes, pe) &&
            !weft_dev_state.peers[pe].part[WEFT_DEV_HEAP];
 }
 
+/* The transport of this unit for a peer; 0: none. In a unit without gda the proxy takes its
+ * requests. */
+WEFT_DEVICE uint32_t weft_dev_carrier_of(const struct weft_dev_peer *peer)
+{
+    uint32_t carrier = peer->carrier;
+    if (WEFT_DEV_PROXY_FOR_GDA && carrier == WEFT_DEV_CARRIER_END)
+        carrier = WEFT_DEV_CARRIER_END - 1;
+    return carrier < WEFT_DEV_CARRIER_END ? carrier : 0;
+}
+
+/* The transport for `bytes` bytes at `symmetric` if they are in the heap and PE pe has no direct
+ * address, which is the common case here and needs no further check; else 0. Both loads are in
+ * flight at once. */
+WEFT_DEVICE uint32_t weft_dev_far_carrier(const void *symmetric, uint64_t bytes, int pe)
+{
+    if (!weft_dev_is_in_far_heap(symmetric, bytes, pe))
+        return 0;
+    const struct weft_dev_peer *peer = &weft_dev_state.peers[pe];
+    uint64_t part = peer->part[WEFT_DEV_HEAP];
+    uint32_t carrier = weft_dev_carrier_of(peer);
+    return part ? 0 : carrier;
+}
+
 /* Called by one thread for its scope. Returns the fetched value, or 0 when the operation is
- * refused, with a record. Inline, like the calls to the transport: each function between a kernel
- * and the transport's functions costs every kernel registers. */
+ * refused, with a record. Not for p, put and get. Inline: each function between a kernel and the
+ * transport's functions costs every kernel registers. No switch here and below: a compiler may make
+ * it a jump through a table. */
 WEFT_DEVICE uint64_t weft_dev_remote(struct weft_dev_request *request)
 {
     const void *at = request->symmetric;
-    int status = request->operation <= WEFT_DEV_OP_GET &&
+    int status = request->operation == WEFT_DEV_OP_G &&
                          weft_dev_is_far(request->symmetric, request->bytes, request->pe)
                      ? WEFT_ERR_NO_PATH
                      : weft_dev_request_fault(request, &at);
-    if (status == WEFT_ERR_NO_PATH)
-        switch (weft_dev_state.peers[request->pe].carrier) {
+    uint32_t carrier =
+        status == WEFT_ERR_NO_PATH ? weft_dev_carrier_of(&weft_dev_state.peers[request->pe]) : 0;
 #define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
-    case WEFT_DEV_CARRIER_##ID:                                                                    \
+    if (carrier == WEFT_DEV_CARRIER_##ID)                                                          \
         return weft_dev_##name##_request(request);
-            WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
 #undef WEFT_DEV_CARRIER_CASE
-#if WEFT_DEV_PROXY_FOR_GDA
-        case WEFT_DEV_CARRIER_PROXY + 1: /* GDA, which the list of such a unit leaves out */
-            return weft_dev_proxy_request(request);
-#endif
-        default:
-            break;
-        }
+    (void)carrier;
     return weft_dev_request_refuse(request, status, at);
 }
 
-/* An operation on a word of `bytes` bytes: p, g, signal, atomic, 8 bytes of a packet, a flag. */
+/* p, and a put or get of contiguous bytes, by that transport. */
+WEFT_DEVICE void weft_dev_carried_p(uint32_t carrier, const void *symmetric, unsigned bytes,
+                                    uint64_t value, int pe)
+{
+#define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
+    if (carrier == WEFT_DEV_CARRIER_##ID)                                                          \
+        weft_dev_##name##_p(symmetric, bytes, value, pe);
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+#undef WEFT_DEV_CARRIER_CASE
+    (void)carrier, (void)symmetric, (void)bytes, (void)value, (void)pe;
+}
+
+WEFT_DEVICE void weft_dev_carried_put_get(uint32_t carrier, int operation, const void *symmetric,
+                                          void *local, uint64_t bytes, int pe, int form)
+{
+#define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
+    if (carrier == WEFT_DEV_CARRIER_##ID)                                                          \
+        weft_dev_##name##_put_get(operation, symmetric, local, bytes, pe, form);
+    WEFT_DEV_CARRIERS(WEFT_DEV_CARRIER_CASE)
+#undef WEFT_DEV_CARRIER_CASE
+    (void)carrier, (void)operation, (void)symmetric, (void)local, (void)bytes, (void)pe, (void)form;
+}
+
+/* The transport that takes the operation; 0: it is refused, with a record. */
+WEFT_DEVICE_NOINLINE uint32_t weft_dev_remote_check(int operation, const void *symmetric,
+                                                    uint64_t bytes, int pe)
+{
+    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
+    const void *at;
+    int status = weft_dev_request_fault(&r, &at);
+    uint32_t carrier =
+        status == WEFT_ERR_NO_PATH ? weft_dev_carrier_of(&weft_dev_state.peers[pe]) : 0;
+    if (!carrier)
+        weft_dev_request_refuse(&r, status, at);
+    return carrier;
+}
+
+WEFT_DEVICE_NOINLINE void weft_dev_remote_p_late(const void *symmetric, unsigned bytes,
+                                                 uint64_t value, int pe)
+{
+    weft_dev_carried_p(weft_dev_remote_check(WEFT_DEV_OP_P, symmetric, bytes, pe), symmetric, bytes,
+                       value, pe);
+}
+
+/* p of a word without a direct address. The common case has a branch without another call: what a
+ * function needs after one goes to the stack. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_p(const void *symmetric, unsigned bytes, uint64_t value,
+                                            int pe)
+{
+    uint32_t carrier = weft_dev_far_carrier(symmetric, bytes, pe);
+    if (WEFT_DEV_LIKELY(carrier))
+        weft_dev_carried_p(carrier, symmetric, bytes, value, pe);
+    else
+        weft_dev_remote_p_late(symmetric, bytes, value, pe);
+}
+
+/* Another operation on a word of `bytes` bytes: g, signal, atomic, 8 bytes of a packet, a flag. */
 WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, const void *symmetric,
                                                    unsigned bytes, uint64_t value, uint64_t compare,
                                                    int pe)
@@ -165,21 +256,6 @@ WEFT_DEVICE_NOINLINE uint64_t weft_dev_remote_word(int operation, int what, cons
     r.value = value;
     r.compare = compare;
     return weft_dev_remote(&r);
-}
-
-/* p of a word without a direct address (weft_dev_is_far()). */
-WEFT_DEVICE void weft_dev_remote_p(const void *symmetric, unsigned bytes, uint64_t value, int pe)
-{
-    switch (weft_dev_state.peers[pe].carrier) {
-#define WEFT_DEV_CARRIER_CASE(ID, name)                                                            \
-    case WEFT_DEV_CARRIER_##ID:                                                                    \
-        weft_dev_##name##_p_value(symmetric, bytes, value, pe);                                    \
-        return;
-        WEFT_DEV_VALUE_CARRIERS(WEFT_DEV_CARRIER_CASE)
-#undef WEFT_DEV_CARRIER_CASE
-    default:
-        weft_dev_remote_word(WEFT_DEV_OP_P, 0, symmetric, bytes, value, 0, pe);
-    }
 }
 
 WEFT_DEVICE void weft_dev_carried_order(int quiet)
@@ -218,7 +294,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_put_words(char *dst, const char *src, 
     for (; bytes; dst += width, src += width, bytes -= width) {
         for (width = 8; (uintptr_t)dst & (width - 1) || width > bytes;)
             width /= 2;
-        weft_dev_remote_word(WEFT_DEV_OP_P, 0, dst, width, weft_dev_word_of(src, width), 0, pe);
+        weft_dev_remote_p(dst, width, weft_dev_word_of(src, width), pe);
     }
 }
 
@@ -257,31 +333,39 @@ WEFT_DEVICE int weft_dev_remote_by_words(const void *symmetric, uint64_t bytes, 
 
 /* ------------------------------------------------------------------------- puts and gets */
 
-/* A put or get of contiguous bytes. A put of at most 8 bytes goes as a value: its source may be
- * reused at once, and adjacent values in the warp may go with it. */
-WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
-                                               uint64_t bytes, int pe, int nbi)
+/* A put or get that is not the common case. A put of at most 8 bytes goes as a value: its source
+ * may be reused at once, and adjacent values in the warp may go with it. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_move_late(int operation, const void *symmetric,
+                                                    void *local, uint64_t bytes, int pe, int form)
 {
     int word = operation == WEFT_DEV_OP_PUT && bytes <= 8 && !(bytes & (bytes - 1)) &&
                !((uintptr_t)symmetric & (bytes - 1));
-    if (word && bytes && weft_dev_is_far(symmetric, bytes, pe)) {
-        weft_dev_remote_p(symmetric, (unsigned)bytes,
-                          weft_dev_word_of((const char *)local, (unsigned)bytes), pe);
-        return;
-    }
-    if (word ? weft_dev_is_carried(symmetric, bytes, pe)
-             : weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
+    if (!word && weft_dev_remote_by_words(symmetric, bytes, local, pe)) {
         if (operation == WEFT_DEV_OP_PUT)
             weft_dev_remote_put_words((char *)(uintptr_t)symmetric, (const char *)local, bytes, pe);
         else
             weft_dev_remote_get_words((char *)local, (const char *)symmetric, bytes, pe);
         return;
     }
-    struct weft_dev_request r = weft_dev_request_of(operation, symmetric, bytes, pe);
-    r.local = local;
-    r.nbi = nbi & 1;
-    r.of_block = (uint32_t)nbi / WEFT_DEV_OF_BLOCK;
-    weft_dev_remote(&r);
+    uint32_t carrier = weft_dev_remote_check(operation, symmetric, bytes, pe);
+    if (!carrier || !bytes)
+        return;
+    if (word)
+        weft_dev_carried_p(carrier, symmetric, (unsigned)bytes,
+                           weft_dev_word_of((const char *)local, (unsigned)bytes), pe);
+    else
+        weft_dev_carried_put_get(carrier, operation, symmetric, local, bytes, pe, form);
+}
+
+/* A put or get of contiguous bytes. `form`: nbi, and WEFT_DEV_OF_BLOCK. */
+WEFT_DEVICE_NOINLINE void weft_dev_remote_move(int operation, const void *symmetric, void *local,
+                                               uint64_t bytes, int pe, int form)
+{
+    uint32_t carrier = weft_dev_far_carrier(symmetric, bytes, pe);
+    if (WEFT_DEV_LIKELY(carrier && bytes > 8 && weft_dev_is_global(local)))
+        weft_dev_carried_put_get(carrier, operation, symmetric, local, bytes, pe, form);
+    else
+        weft_dev_remote_move_late(operation, symmetric, local, bytes, pe, form);
 }
 
 /* The payload of a packet, up to 8 bytes at a time. */
@@ -296,13 +380,19 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_packet(void *buffer, const char *src, 
     }
 }
 
-/* Up to 8 bytes go in the request: the source may be reused at once, and the host need not read
- * it. */
+/* Data with a direct address have been moved by the threads of the scope: only the signal is left,
+ * an atomic that the device does not do itself. Up to 8 bytes go in the request: the source may be
+ * reused at once, and the host need not read it. */
 WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src, uint64_t bytes,
                                                      uint64_t *signal, uint64_t value, int what,
                                                      int pe, int nbi)
 {
     struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
+    if (bytes && weft_dev_direct_slow(dst, bytes, pe, 0)) {
+        weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
+        weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, what, signal, 8, value, 0, pe);
+        return;
+    }
     if (bytes <= 8) {
         r.compare = weft_dev_word_of((const char *)src, (unsigned)bytes);
     } else if (weft_dev_remote_by_words(dst, bytes, src, pe) &&

@@ -36,13 +36,9 @@
 /* p at an address that weft_dev_in_window() does not cover. */
 WEFT_DEVICE_NOINLINE void weft_dev_p_slow(void *dst, uint64_t value, unsigned bytes, int pe)
 {
-    if (WEFT_TARGET_SIMT && weft_dev_is_far(dst, bytes, pe)) {
-        weft_dev_remote_p(dst, bytes, value, pe);
-        return;
-    }
     char *to = weft_dev_is_far(dst, bytes, pe) ? NULL : weft_dev_direct_slow(dst, bytes, pe, 0);
     if (!to)
-        WEFT_DEV_CALL_RARELY(weft_dev_remote_word, WEFT_DEV_OP_P, 0, dst, bytes, value, 0, pe);
+        WEFT_DEV_CALL_RARELY(weft_dev_remote_p, dst, bytes, value, pe);
     else if (bytes == 8)
         weft_dev_store_u64((uint64_t *)to, value, WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
     else if (bytes == 4)
@@ -333,8 +329,8 @@ WEFT_DEVICE uint64_t weft_thread_signal_fetch(const uint64_t *signal)
     return weft_dev_load_u64(signal, WEFT_ORDER_ACQUIRE, WEFT_SCOPE_SYS);
 }
 
-/* Moves the data of a put with signal. Returns the signal's address at PE pe, or NULL: data or
- * signal have no direct address, and nothing is done. */
+/* Moves the data of a put with signal, if they have a direct address. Returns the signal's address
+ * at PE pe, or NULL: data or signal have no direct address. */
 WEFT_DEVICE char *weft_dev_put_signal_data(int scope, unsigned rank, void *dst, const void *src,
                                            size_t bytes, const uint64_t *signal, weft_signal_op op,
                                            int pe)
@@ -345,10 +341,10 @@ WEFT_DEVICE char *weft_dev_put_signal_data(int scope, unsigned rank, void *dst, 
         at = weft_dev_window(signal, pe);
         to = weft_dev_window(dst, pe);
     } else {
-        at = weft_dev_direct_signal(signal, op, pe);
-        to = at ? WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, dst, bytes, pe, 0) : NULL;
+        to = WEFT_DEV_CALL_SLOW(weft_dev_direct_slow, dst, bytes, pe, 0);
         if (!to)
             return NULL;
+        at = weft_dev_direct_signal(signal, op, pe);
     }
     weft_dev_move(to, (const char *)src, bytes, rank, weft_dev_scope_threads(scope), 0);
     return at;

@@ -46,6 +46,9 @@ struct weft_dev_segment {
 /* X(ID, name): transports of operations to a peer for which device code has no direct address. Each
  * transport has a file, <weft/device/NAME.h>, included by <weft_device.h>, that defines
  *     uint64_t weft_dev_NAME_request(struct weft_dev_request *request)
+ *     void weft_dev_NAME_p(const void *symmetric, unsigned bytes, uint64_t value, int pe)
+ *     void weft_dev_NAME_put_get(int operation, const void *symmetric, void *local, uint64_t bytes,
+ *                             int pe, int form)
  *     void weft_dev_NAME_order(int quiet)
  * and a line here; a new transport needs a new WEFT_DEV_VERSION. See remote.h.
  *
@@ -62,19 +65,9 @@ struct weft_dev_segment {
 #else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
 #endif
-/* On simt, where memory accesses of a request cost more than registers, some transports also take a
- * single value as plain arguments:
- *     void weft_dev_NAME_p_value(const void *symmetric, unsigned bytes, uint64_t value, int pe) */
-#if WEFT_TARGET_SIMT && !defined WEFT_DEVICE_P2P
-#define WEFT_DEV_VALUE_CARRIERS(X) X(GDA, gda)
-#endif
 #endif
 #ifndef WEFT_DEV_PROXY_FOR_GDA
 #define WEFT_DEV_PROXY_FOR_GDA 0
-#endif
-
-#ifndef WEFT_DEV_VALUE_CARRIERS
-#define WEFT_DEV_VALUE_CARRIERS(X)
 #endif
 
 enum weft_dev_carrier {

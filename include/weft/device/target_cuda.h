@@ -26,6 +26,21 @@
 #define WEFT_DEV_HOST_IN_TURN 1
 #endif
 
+/* See simt.h. ptxas lets a function that is called by its name change any register, so that the
+ * caller's values go to the stack on every path, not only on the rare one that calls. By a pointer
+ * it calls functions that save what they change; all that such a function calls do so too, so
+ * nothing that the fast path calls by its name should be among them. Without gda, nvcc's kernels
+ * have fewer registers when they call the proxy's functions by their names. */
+#if defined WEFT_DEVICE_GDA || defined __clang__
+#define WEFT_DEV_CALL_RARELY(function, ...)                                                        \
+    WEFT_DEV_CALL_SLOW(weft_dev_opaque_function(function), __VA_ARGS__)
+template <typename F> WEFT_DEVICE F *weft_dev_opaque_function(F *function)
+{
+    asm("" : "+l"(function));
+    return function;
+}
+#endif
+
 /* ------------------------------------------------------------------------------ position */
 
 #define WEFT_CUDA_INDEX(name, builtin)                                                             \
