@@ -7,6 +7,7 @@
  *   gda_order signal           data by put_signal in one block's queue, set and added to
  *   gda_order host             as quiet, from the host
  *   gda_order fence            data, a fence, and more data whose last word is polled
+ *   gda_order reuse            data by a blocking put whose source is overwritten at once
  * Any violation fails the test. `removed`: without the flush (for `get`: WEFT_TEST_GDA without
  * `apart`) violations must be seen. */
 #include "device_test.h"
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 enum { WORDS = 480, ROUNDS = 60 };
-enum { QUIET, GET, SIGNAL, HOST, FENCE };
+enum { QUIET, GET, SIGNAL, HOST, FENCE, REUSE };
 
 /* In memory that both processes map. */
 struct shared {
@@ -86,7 +87,12 @@ WEFT_KERNEL(pass, (int, which), (int, removed), (uint64_t *, data), (uint64_t *,
                 weft_block_fence();
                 weft_block_put_nbi(data + WORDS, mine, WORDS * 8, 1);
             } else {
-                weft_block_put_nbi(data, mine, WORDS * 8, 1);
+                if (which == REUSE) {
+                    weft_block_put(data, mine, WORDS * 8, 1);
+                    fill(mine, 0);
+                } else {
+                    weft_block_put_nbi(data, mine, WORDS * 8, 1);
+                }
                 if (removed)
                     complete_only(1);
                 else
@@ -187,9 +193,9 @@ static uint64_t pass_by_host(uint64_t *data, uint64_t *mine, struct shared *shar
 int main(int argc, char **argv)
 {
     CHECK(argc > 1);
-    static const char *const names[] = {"quiet", "get", "signal", "host", "fence"};
+    static const char *const names[] = {"quiet", "get", "signal", "host", "fence", "reuse"};
     int which = QUIET;
-    while (which < FENCE && strcmp(argv[1], names[which]) != 0)
+    while (which < REUSE && strcmp(argv[1], names[which]) != 0)
         which++;
     int removed = argc > 2 && strcmp(argv[2], "removed") == 0;
     device_begin();
