@@ -3,7 +3,9 @@
  * they are split:
  *   split       every byte arrives, and no other byte changes, in every form, from registered
  *               memory and from other memory; a blocking put's source is overwritten at once
- *   split nics  the parts use one queue of each NIC, smaller transfers the block's own queue */
+ *   split nics  the parts use one queue of each NIC, smaller transfers the block's own queue
+ *   split registered BYTES  of the first, registered memory alone; and a few bytes over the end of
+ * a key range of so many bytes */
 #include "device_test.h"
 
 enum { PUT, PUT_NBI, PUT_NBI_FENCE, GET, GET_NBI, PUT_SIGNAL, PUT_SIGNAL_NBI, FORMS };
@@ -114,6 +116,31 @@ WEFT_KERNEL(get, (int, form), (size_t, bytes), (uint32_t, round), (unsigned char
                             WEFT_SCOPE_SYS);
 }
 
+/* Each PE sends a few bytes over the end of a key range of the next PE by a put with signal, from
+ * memory that it overwrites at once. */
+WEFT_KERNEL(cross, (unsigned char *, data), (size_t, range), (int, nbi), (size_t, bytes),
+            (uint32_t, round), (uint64_t *, signal), (uint64_t *, wrong))
+{
+    int me = weft_dev_my_pe(), n = weft_dev_n_pes(), to = (me + 1) % n, from = (me + n - 1) % n;
+    size_t offset = (uintptr_t)data + GUARD - weft_dev_state.segment[WEFT_DEV_HEAP].base;
+    unsigned char *at = data + GUARD + (range - offset % range) - 3, few[8];
+    if (weft_dev_thread_rank())
+        return;
+    for (size_t i = 0; i < bytes; i++)
+        few[i] = byte_of(round, 0, me, i);
+    if (nbi)
+        weft_thread_put_signal_nbi(at, few, bytes, signal, round, WEFT_SIGNAL_SET, to);
+    else
+        weft_thread_put_signal(at, few, bytes, signal, round, WEFT_SIGNAL_SET, to);
+    for (size_t i = 0; i < bytes; i++)
+        few[i] = 0x77;
+    weft_thread_signal_wait(signal, WEFT_EQ, round);
+    for (size_t i = 0; i < bytes; i++)
+        *wrong += at[i] != byte_of(round, 0, from, i);
+    *wrong += (at[-1] != 0xee) + (at[bytes] != 0xee);
+    weft_thread_quiet();
+}
+
 /* One block puts and gets. nics: number of NICs; each: queues to a PE; used[size][block]: one bit
  * for each queue that one transfer of that size has used. */
 WEFT_KERNEL(watch, (int, acting), (int, gets), (size_t, bytes), (unsigned char *, data),
@@ -180,6 +207,23 @@ static void test_bytes(unsigned char *mine, const char *what)
     free(blank);
 }
 
+static void test_key_ranges(size_t range)
+{
+    size_t all = 2 * range + 2 * GUARD;
+    unsigned char *data = symmetric(all), *blank = malloc(all);
+    uint64_t *signal = symmetric(sizeof *signal);
+    memset(blank, 0xee, all);
+    for (uint32_t round = 1; round <= 8; round++) {
+        size_t bytes = round % 4 ? 4 + round % 4 : 8;
+        store(data, blank, all);
+        barrier();
+        LAUNCH(cross, 1, 32, 0, NULL, data, range, (int)(round % 2), bytes, round, signal, wrong);
+        expect_none_wrong("over the end of a key range", (int)(round % 2), bytes);
+        barrier();
+    }
+    free(blank);
+}
+
 static void test_nics(void)
 {
     unsigned char *data = symmetric(MOST), *mine = symmetric(MOST);
@@ -217,6 +261,8 @@ int main(int argc, char **argv)
         test_nics();
     else
         test_bytes(symmetric(all), "registered memory");
+    if (argc > 2)
+        test_key_ranges(strtoul(argv[2], NULL, 10));
     if (argc == 1) {
         unsigned char *other = malloc(all);
         test_bytes(other, "other memory");

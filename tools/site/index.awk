@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text
-# up to the next one. Of the lists of functions only the functions' names; a text before a declaration
+# up to the next one, without figures of tables. Of the lists of functions only the functions' names; a text before a declaration
 # is the function's.
 #   awk -f index.awk -v page=PAGE TEXT
 
 function bare(text) {
+    gsub(/<td[^>]*>[-0-9., %()\/]*<\/td>/, " ", text) # figures of tables
     gsub(/<a class="anchor"[^>]*>#<\/a>/, "", text)
     gsub(/<\/(td|th|p|li|div|h[1-6])>|<br\/?>/, " ", text)
     gsub(/<[^>]*>/, "", text)

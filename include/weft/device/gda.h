@@ -697,6 +697,10 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
                                        : weft_dev_gda_queue_for(r);
     uint64_t end;
     if (!weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
+        if (!r->local) { /* copied from here, since only a blocking put copies */
+            r->local = &r->compare;
+            r->nbi = 0;
+        }
         if (!weft_dev_gda_transfer(q, r, &end))
             return;
         weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda.ordered);
