@@ -121,24 +121,26 @@ static void report(struct gda_failover *f, const struct gda_failed_queue *queue,
 {
     const struct path_world *world = f->gda->world;
     uint32_t a = gda_queue_adapter(f->gda, queue->number);
-    char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8];
+    char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8], pair[32] = "adapter ";
     name_replacement(f, queue->pe, a, by, sizeof by);
+    if (queue->q.number) /* 0: the adapter has refused to create it */
+        snprintf(pair, sizeof pair, "queue pair %#x of ", queue->q.number);
     snprintf(found, sizeof found, "requests of failed queues by %s: %s, port %d: %.200s", by,
              queue->qp->adapter->name, GDA_PORT, cause);
     for (int kind = 0; kind < MEMORY_KINDS && world->report_found; kind++)
         if (world->choices[kind] && world->choices[kind][queue->pe].path == PATH_GDA)
             world->report_found(world, (weft_kind)kind, queue->pe, found);
     if (f->warned[a]) {
-        log_debug(LOG_GDA, "path gda to PE %d: queue pair %#x of %s: %s", queue->pe,
-                  queue->q.number, queue->qp->adapter->name, cause);
+        log_debug(LOG_GDA, "path gda to PE %d: %s%s: %s", queue->pe, pair, queue->qp->adapter->name,
+                  cause);
         return;
     }
     f->warned[a] = true;
     log_warn(
         LOG_GDA,
-        "path gda to PE %d: queue pair %#x of %s, port %d: %s; its requests, and those of other "
-        "queues of this adapter that fail, go by %s",
-        queue->pe, queue->q.number, queue->qp->adapter->name, GDA_PORT, cause, by);
+        "path gda to PE %d: %s%s, port %d: %s; its requests, and those of other queues of this "
+        "adapter that fail, go by %s",
+        queue->pe, pair, queue->qp->adapter->name, GDA_PORT, cause, by);
 }
 
 /* The constant part of the queue. */
