@@ -109,7 +109,8 @@ static void name_replacement(const struct gda_failover *f, int pe, uint32_t a, c
                              size_t bytes)
 {
     const struct gda *gda = f->gda;
-    uint32_t other = pe == gda->world->pe ? gda->count : gda_working_adapter(gda, pe, a + 1);
+    bool none = pe == gda->world->pe || f->ends_link;
+    uint32_t other = none ? gda->count : gda_working_adapter(gda, pe, a + 1);
     if (other < gda->count)
         snprintf(text, bytes, "%s", gda->adapters->one[other].name);
     else
@@ -121,7 +122,7 @@ static void report(struct gda_failover *f, const struct gda_failed_queue *queue,
 {
     const struct path_world *world = f->gda->world;
     uint32_t a = gda_queue_adapter(f->gda, queue->number);
-    char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8], pair[32] = "adapter ";
+    char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8], pair[32] = "a queue of ";
     name_replacement(f, queue->pe, a, by, sizeof by);
     if (queue->q.number) /* 0: the adapter has refused to create it */
         snprintf(pair, sizeof pair, "queue pair %#x of ", queue->q.number);
@@ -317,9 +318,11 @@ static void stop_failed_queues(struct gda_failover *f)
 
 void gda_stop_link(struct gda_failover *f, int pe, const char *cause)
 {
+    f->ends_link = true;
     for (uint32_t name = 0; name < name_count(f->gda); name++)
         if (number_of(f->gda, pe, name) < gda_all_queues(f->gda))
             stop_queue(f, number_of(f->gda, pe, name), cause);
+    f->ends_link = false;
 }
 
 /* Finds failed queues for whose completion no thread waits. Queues in GPU memory, whose completions

@@ -126,6 +126,7 @@ struct gda_failover {
     uint32_t next_check; /* next queue in GPU memory to check */
     uint64_t down_ns[GDA_ADAPTERS_MOST]; /* time when the port was first seen down; 0: it is up */
     bool warned[GDA_ADAPTERS_MOST];      /* a failure of the NIC has been reported */
+    bool ends_link;                      /* all queues to a PE are being stopped */
     weft_status lost;                    /* why requests are lost, for GDA_QUEUE_LOST */
     char sentence[320];
 };
