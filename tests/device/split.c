@@ -4,8 +4,8 @@
  *   split       every byte arrives, and no other byte changes, in every form, from registered
  *               memory and from other memory; a blocking put's source is overwritten at once
  *   split nics  the parts use one queue of each NIC, smaller transfers the block's own queue
- *   split registered BYTES  of the first, registered memory alone; and a few bytes over the end of
- * a key range of so many bytes */
+ *   split registered BYTES  of the first, registered memory alone; and a few
+ *               bytes over the end of a key range of so many bytes */
 #include "device_test.h"
 
 enum { PUT, PUT_NBI, PUT_NBI_FENCE, GET, GET_NBI, PUT_SIGNAL, PUT_SIGNAL_NBI, FORMS };

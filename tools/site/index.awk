@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text
-# up to the next one, without figures of tables. Of the lists of functions only the functions' names; a text before a declaration
-# is the function's.
+# up to the next one, without figures of tables. Of the lists of functions only the functions'
+# names; a text before a declaration is the function's.
 #   awk -f index.awk -v page=PAGE TEXT
 
 function bare(text) {

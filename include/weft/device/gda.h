@@ -136,7 +136,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_alone(const void *symmetric, unsigned b
                        weft_dev_gda_there(q, symmetric, pe, &whole), value, bytes);
 }
 
-/* A block of one thread needs no other lanes. */
+/* p. A block of one thread needs no other lanes. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p(const void *symmetric, unsigned bytes, uint64_t value,
                                          int pe)
 {

@@ -387,12 +387,12 @@ WEFT_DEVICE_NOINLINE void weft_dev_remote_put_signal(void *dst, const void *src,
                                                      uint64_t *signal, uint64_t value, int what,
                                                      int pe, int nbi)
 {
-    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
     if (bytes && weft_dev_direct_slow(dst, bytes, pe, 0)) {
         weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
         weft_dev_remote_word(WEFT_DEV_OP_SIGNAL, what, signal, 8, value, 0, pe);
         return;
     }
+    struct weft_dev_request r = weft_dev_request_of(WEFT_DEV_OP_PUT_SIGNAL, dst, bytes, pe);
     if (bytes <= 8) {
         r.compare = weft_dev_word_of((const char *)src, (unsigned)bytes);
     } else if (weft_dev_remote_by_words(dst, bytes, src, pe) &&
