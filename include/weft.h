@@ -128,6 +128,14 @@ void weft_abort(weft_job *job, int code) __attribute__((__noreturn__));
 int weft_my_pe(const weft_job *job); /* PE number of the caller, 0 ... n-1; -1 after finalize */
 int weft_n_pes(const weft_job *job); /* number of PEs in the job; -1 after finalize */
 
+/* Has every wait of the calling thread in this job call check(arg), 50 ms after it began and every
+ * 50 ms from then on. When check returns other than 0, the wait ends with WEFT_ERR_INTERRUPTED; a
+ * collective then stays unfinished, so the job can only be ended. For interpreters, which handle
+ * signals in a thread that would be waiting here. One thread of a job has a check: the last that
+ * called this function. NULL: none has.
+ * Errors: WEFT_ERR_FINALIZED. */
+weft_status weft_set_interrupt(weft_job *job, int (*check)(void *arg), void *arg);
+
 /* Returns the thread level that weft_init() granted. */
 weft_thread weft_query_thread(const weft_job *job);
 
@@ -205,6 +213,14 @@ weft_status weft_put(weft_ctx *ctx, void *dst, const void *src, size_t bytes, in
 weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
 weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
+
+/* n puts in one call, in this order: number i copies `bytes` bytes from src + i * src_stride to dst
+ * + i * dst_stride at PE pes[i]. Strides are in bytes and may be 0 or negative. After a failure
+ * *done is the number of puts before it, else n; done may be NULL. For languages in which a call
+ * costs more than a put. */
+weft_status weft_put_vector(weft_ctx *ctx, void *dst, const void *src, ptrdiff_t dst_stride,
+                            ptrdiff_t src_stride, size_t bytes, size_t n, const int *pes,
+                            size_t *done);
 
 /* Single values: p writes, g reads. Each is one access of that width in bits, so a reader never
  * sees a part of a value. The address is aligned to the width (else WEFT_ERR_ALIGNMENT). */

@@ -51,6 +51,7 @@ extern "C" {
     X(WEFT_ERR_NOT_MEMBER, -13, "this PE is not a member of the team")                             \
     X(WEFT_ERR_ALIGNMENT, -14, "the address is not aligned for its type")                          \
     X(WEFT_ERR_KERNEL, -15, "a kernel could not be started, or was ended for a fault in it")       \
+    X(WEFT_ERR_INTERRUPTED, -16, "the program's check ended the wait")                             \
     X(WEFT_ERR_PEER_DEAD, -100, "a PE of the job has ended")                                       \
     X(WEFT_ERR_TIMEOUT, -101, "the wait limit passed without progress")                            \
     X(WEFT_ERR_NO_PATH, -102, "there is no usable path to that PE")                                \

@@ -140,6 +140,13 @@ struct job_waits {
     _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
 };
 
+/* The program's check of the waits of one thread (weft_set_interrupt()). */
+struct job_interrupt {
+    int (*_Atomic check)(void *arg); /* NULL: none; stored after the other two */
+    void *arg;
+    pthread_t thread;
+};
+
 /* The failure of the job. */
 struct job_failure {
     _Atomic int status; /* a weft_status that every further call returns */
@@ -199,6 +206,7 @@ struct weft_job {
     bool oversubscribed; /* some node has more PEs than CPUs; the same at every PE */
     int node_cpus;       /* number of CPUs that the PEs of this node may run on */
     struct job_waits waits;
+    struct job_interrupt interrupt;
     struct job_failure failure;
     struct device_state *device; /* state for device code; NULL: device code was not started */
     /* watch for the library's own kernels on the program's streams, or NULL */

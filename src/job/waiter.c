@@ -16,6 +16,7 @@ enum {
     POLLS_PER_CHECK = 32,  /* polls per check of the clock, while the wait is short */
     CHECKS_PER_YIELD = 32, /* polls of the paths per yield, by a thread that is alone on its CPU */
     YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
+    INTERRUPT_EVERY_NS = 50 * 1000 * 1000, /* interval of calls of the program's check */
     SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
     SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this time the thread sleeps between polls */
     SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of the time without progress, */
@@ -183,6 +184,22 @@ static weft_status name_operation(const struct waiter *waiter, weft_status statu
                      box_operation_name(waiter->operation), waiter->team);
 }
 
+/* Calls the program's check if this thread has one and it is time. */
+static weft_status ask_program(struct waiter *waiter)
+{
+    struct job_interrupt *interrupt = &waiter->job->interrupt;
+    int (*check)(void *arg) = atomic_load_explicit(&interrupt->check, memory_order_acquire);
+    if (likely(!check) || waiter->waited_ns - waiter->interrupt_ns < INTERRUPT_EVERY_NS ||
+        !pthread_equal(pthread_self(), interrupt->thread))
+        return WEFT_OK;
+    waiter->interrupt_ns = waiter->waited_ns;
+    if (!check(interrupt->arg))
+        return WEFT_OK;
+    char text[600];
+    describe_state(waiter, "waited", text, sizeof text);
+    return base_fail(WEFT_ERR_INTERRUPTED, "%s; the program's check ended the wait", text);
+}
+
 static weft_status check_progress(struct waiter *waiter, uint64_t seen)
 {
     uint64_t now = clock_now_ns();
@@ -198,6 +215,8 @@ static weft_status check_progress(struct waiter *waiter, uint64_t seen)
     if (!status &&
         waiter->waited_ns - waiter->peers_checked_ns >= waiter->job->waits.watch_every_ns)
         status = check_peers(waiter);
+    if (!status)
+        status = ask_program(waiter);
     if (!status && waiter->idle_ns > SLEEP_AFTER_NS)
         sleep_briefly(waiter->idle_ns);
     return status;

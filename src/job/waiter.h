@@ -37,6 +37,7 @@ struct waiter {
     uint64_t idle_ns;      /* counted time since the last progress */
     uint64_t peers_checked_ns,
         peers_idle_ns;          /* waited_ns and idle_ns at the last check of the peers */
+    uint64_t interrupt_ns;      /* waited_ns at the last call of the program's check */
     uint64_t others;            /* waits for several variables: a hash over them */
     uint64_t seen, others_seen; /* values at the last check */
     uint64_t moves;             /* last result of watch_peers() */

@@ -401,11 +401,11 @@ static void misuse(void)
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, (weft_op)9, stream),
           WEFT_ERR_OP, "operation 9");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_HALF, WEFT_XOR, stream),
-          WEFT_ERR_TYPE, "not defined for type 100");
+          WEFT_ERR_TYPE, "not defined for WEFT_HALF");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FP8_E4M3, WEFT_AND, stream),
-          WEFT_ERR_TYPE, "not defined for type 102");
+          WEFT_ERR_TYPE, "not defined for WEFT_FP8_E4M3");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_INT32, WEFT_AVG, stream),
-          WEFT_ERR_TYPE, "operation 7 is not defined for type 2");
+          WEFT_ERR_TYPE, "WEFT_AVG is not defined for WEFT_INT32");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, REF_SCALED, stream),
           WEFT_ERR_OP, "operation 100");
     FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, NULL, stream),

@@ -99,6 +99,41 @@ static void whole_heap(weft_job *job, weft_ctx *ctx, int me, int n)
     OK(weft_free(job, area));
 }
 
+/* Each PE puts rows into all others, backwards through the source; a PE that does not exist ends
+ * the call after the rows before it. */
+static void vector(weft_job *job, weft_ctx *ctx, int me, int n)
+{
+    enum { ROWS = 70, ROW = 13 };
+    unsigned char *area = alloc(job, 64 * ROWS * (size_t)n), local[ROWS * ROW];
+    int pes[ROWS];
+    size_t done;
+    for (int i = 0; i < ROWS; i++) {
+        pes[i] = (i + me) % n;
+        for (int k = 0; k < ROW; k++)
+            local[(ROWS - 1 - i) * ROW + k] = (unsigned char)(i * 7 + k + me * 31);
+    }
+    unsigned char *mine = area + 64 * ROWS * (size_t)me;
+    OK(weft_put_vector(ctx, mine, local + (ROWS - 1) * ROW, 64, -ROW, ROW, ROWS, pes, &done));
+    CHECK(done == ROWS);
+    OK(weft_barrier(weft_team_world(job)));
+    for (int from = 0; from < n; from++)
+        for (int i = 0; i < ROWS; i++) {
+            const unsigned char *row = area + 64 * (ROWS * (size_t)from + (size_t)i);
+            int came = (i + from) % n == me;
+            for (int k = 0; k < 64; k++)
+                CHECK(row[k] == (came && k < ROW ? (unsigned char)(i * 7 + k + from * 31) : 0));
+        }
+    OK(weft_barrier(weft_team_world(job)));
+    pes[0] = me, pes[1] = n;
+    CHECK(weft_put_vector(ctx, mine, local, 64, 0, ROW, ROWS, pes, &done) == WEFT_ERR_PE);
+    CHECK(done == 1 && memcmp(mine, local, ROW) == 0);
+    CHECK(weft_put_vector(ctx, mine, local, 64, 0, ROW, 1, NULL, &done) == WEFT_ERR_ARGUMENT);
+    CHECK(done == 0);
+    OK(weft_put_vector(ctx, NULL, NULL, 0, 0, ROW, 0, NULL, NULL));
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_free(job, area));
+}
+
 int main(void)
 {
     weft_job *job;
@@ -108,6 +143,7 @@ int main(void)
     contiguous(job, ctx, me, n);
     single_values(job, ctx, me, n);
     strided(job, ctx, me, n);
+    vector(job, ctx, me, n);
     whole_heap(job, ctx, me, n);
     OK(weft_finalize(job));
     CHECK(weft_put(ctx, NULL, NULL, 8, 0) == WEFT_ERR_FINALIZED);

@@ -4,6 +4,7 @@
 #include "job.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum { PES = 3, HELPERS = 2, ROUNDS = 200, WORDS = 64 };
 
@@ -67,6 +68,58 @@ static void collectives(weft_job *job, int me)
     OK(weft_free(job, src));
 }
 
+struct check {
+    int asked, ends_at; /* calls so far; the call that ends the wait */
+};
+
+static int end_wait(void *arg)
+{
+    struct check *check = arg;
+    return ++check->asked == check->ends_at;
+}
+
+static void *wait_for_one(void *argument)
+{
+    struct helper *helper = argument;
+    OK(weft_signal_wait(weft_default_ctx(helper->job), helper->signal, WEFT_EQ, 1, NULL));
+    return NULL;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The check ends waits of the thread that has it, at the call at which it says so. It is not called
+ * by waits of another thread, nor after it has been taken away. */
+static void interrupted(weft_job *job, int me)
+{
+    weft_ctx *ctx = weft_default_ctx(job);
+    uint64_t *signal = alloc(job, 8);
+    struct check check = {0, 3};
+    struct helper helper = {.job = job, .signal = signal};
+    pthread_t thread;
+    OK(weft_set_interrupt(job, end_wait, &check));
+    double begun = now_s();
+    FAILS(weft_signal_wait(ctx, signal, WEFT_EQ, 1, NULL), WEFT_ERR_INTERRUPTED,
+          "the program's check ended the wait");
+    CHECK(check.asked == 3 && now_s() - begun > 0.14);
+    int before = check.asked;
+    CHECK(pthread_create(&thread, NULL, wait_for_one, &helper) == 0);
+    nanosleep(&(struct timespec){.tv_nsec = 160 * 1000 * 1000}, NULL);
+    CHECK(check.asked == before);
+    check.ends_at = before + 1;
+    FAILS(weft_wait_until(ctx, WEFT_UINT64, signal, WEFT_EQ, 1), WEFT_ERR_INTERRUPTED, "waited");
+    OK(weft_set_interrupt(job, NULL, NULL));
+    OK(weft_signal(ctx, signal, 1, WEFT_SIGNAL_SET, me));
+    OK(weft_signal_wait(ctx, signal, WEFT_EQ, 1, NULL));
+    pthread_join(thread, NULL);
+    OK(weft_barrier(weft_team_world(job)));
+    OK(weft_free(job, signal));
+}
+
 static void *run_pe(void *argument)
 {
     int me = (int)(intptr_t)argument;
@@ -94,6 +147,7 @@ static void *run_pe(void *argument)
     OK(weft_atomic_fetch64(weft_default_ctx(job), counters, &total, 0));
     CHECK(total == PES * HELPERS * ROUNDS);
     collectives(job, me);
+    interrupted(job, me);
     OK(weft_prove(job));
     OK(weft_finalize(job));
     return NULL;

@@ -5,6 +5,7 @@
 #include "ops/coll/reduce.h"
 
 #include "base/status.h"
+#include "base/type_names.h"
 
 #include <string.h>
 
@@ -153,8 +154,8 @@ weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
                                   .op = op};
     return combiner->combine || (narrow && op >= WEFT_MIN)
                ? WEFT_OK
-               : base_fail(WEFT_ERR_TYPE, "%s: operation %d is not defined for type %d", function,
-                           (int)op, (int)type);
+               : base_fail(WEFT_ERR_TYPE, "%s: %s is not defined for %s", function,
+                           base_op_name(op), base_type_name(type));
 }
 
 size_t reduce_factor_bytes(weft_type type)

@@ -107,6 +107,24 @@ WEFT_EXPORT weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, 
     return WEFT_OK;
 }
 
+WEFT_EXPORT weft_status weft_put_vector(weft_ctx *ctx, void *dst, const void *src,
+                                        ptrdiff_t dst_stride, ptrdiff_t src_stride, size_t bytes,
+                                        size_t n, const int *pes, size_t *done)
+{
+    weft_status status = WEFT_OK;
+    size_t i = 0;
+    if (n && (!dst || !src || !pes))
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_put_vector: dst, src or pes is null");
+    for (; i < n && !status; i++) {
+        ptrdiff_t k = (ptrdiff_t)i;
+        status = weft_put(ctx, (char *)dst + k * dst_stride, (const char *)src + k * src_stride,
+                          bytes, pes[i]);
+    }
+    if (done)
+        *done = status && i ? i - 1 : i;
+    return status;
+}
+
 /* ----------------------------------------------------------------------------- single values */
 
 static __attribute__((noinline)) weft_status p_slow(const char *function, weft_ctx *ctx, void *dst,

@@ -112,6 +112,18 @@ WEFT_EXPORT int weft_n_pes(const weft_job *job)
                                                                                          : -1;
 }
 
+WEFT_EXPORT weft_status weft_set_interrupt(weft_job *job, int (*check)(void *arg), void *arg)
+{
+    if (weft_my_pe(job) < 0)
+        return job_finalized("weft_set_interrupt");
+    /* No wait of the earlier thread may see the new arguments with its own check. */
+    atomic_store_explicit(&job->interrupt.check, NULL, memory_order_release);
+    job->interrupt.arg = arg;
+    job->interrupt.thread = pthread_self();
+    atomic_store_explicit(&job->interrupt.check, check, memory_order_release);
+    return WEFT_OK;
+}
+
 WEFT_EXPORT weft_thread weft_query_thread(const weft_job *job)
 {
     return job ? job->thread : WEFT_THREAD_SINGLE;
