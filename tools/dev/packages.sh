@@ -57,6 +57,9 @@ libcmocka-dev   pkg-config --exists cmocka
 spin            command -v spin
 openmpi-bin     command -v mpirun
 procps          command -v pgrep
+python3-numpy      /usr/bin/python3 -c "import numpy"
+python3-pytest     /usr/bin/python3 -c "import pytest"
+python3-hypothesis /usr/bin/python3 -c "import hypothesis"
 '
 packages_hosts='
 iproute2        command -v ip

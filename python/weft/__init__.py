@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weft: symmetric memory over all GPUs and hosts of a job, and one-sided operations on it.
+
+    import weft
+
+    job = weft.init()
+    x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")  # the same arrays at every PE
+    job.put(y, x, to=(job.rank + 1) % job.size)                         # my x into the next PE's y
+    job.barrier()
+    print(job.rank, y)
+
+Start it by `python -m weft run -n 4 program.py`, mpirun, srun or torchrun.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from . import errors as errors
+    from ._array import Array as Array
+    from ._job import Context as Context
+    from ._job import Job as Job
+    from ._job import Team as Team
+    from ._job import init as init
+    from ._job import unique_id as unique_id
+    from ._operations import Handle as Handle
+    from .errors import *  # noqa: F403
+
+__version__ = "0.2.0"
+
+_FROM = {
+    "init": "_job", "Job": "_job", "Team": "_job", "Context": "_job", "unique_id": "_job",
+    "Array": "_array", "Handle": "_operations",
+    "local": "_local", "spawn": "_local",
+    "File": "_files", "FileResult": "_files",
+    "include": "_machine", "topo": "_machine", "explain": "_machine", "doctor": "_machine",
+    "bench": "_machine", "version": "_machine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Modules are loaded when they are first used: `import weft` itself costs little.
+    if name in _FROM:
+        value = getattr(import_module("." + _FROM[name], __name__), name)
+    else:
+        errors = import_module(".errors", __name__)
+        value = getattr(errors, name, None)
+        if value is None or name.startswith("_"):
+            raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    errors = import_module(".errors", __name__)
+    return sorted([*_FROM, "__version__", "errors", *(name for name in vars(errors) if name[0].isupper())])

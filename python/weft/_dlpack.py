@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack capsules of raw arrays, in both forms of the standard (dlpack.h 0.8 and 1.0)."""
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+
+from ._array import contiguous_strides
+from .errors import Unsupported
+
+if TYPE_CHECKING:
+    from ._array import RawArray
+
+CPU, CUDA, ROCM = 1, 2, 10
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32),
+        ("dtype", _DataType), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_CapsuleDestructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+        ("deleter", _Deleter), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    ]
+
+
+# What each capsule's consumer holds: the structure, its shape, and the array. By address.
+_held: Dict[int, Any] = {}
+
+_api = ctypes.pythonapi
+_api.PyCapsule_New.restype = ctypes.py_object
+_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _CapsuleDestructor]
+_is_valid = ctypes.PyDLL(None).PyCapsule_IsValid
+_is_valid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+_pointer_of = ctypes.PyDLL(None).PyCapsule_GetPointer
+_pointer_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+_pointer_of.restype = ctypes.c_void_p
+
+
+@_Deleter
+def _delete(address: int) -> None:
+    held = _held.pop(address, None)
+    if held is not None:
+        held[2]._block.exports.pop(address, None)
+
+
+@_CapsuleDestructor
+def _capsule_gone(capsule: int) -> None:
+    # A consumer renames the capsule that it has taken; one that nobody took is deleted here.
+    for name in (b"dltensor", b"dltensor_versioned"):
+        if _is_valid(capsule, name):
+            _delete(_pointer_of(capsule, name))
+
+
+def _gpu_ordinal(array: "RawArray") -> int:
+    return int(array.job.gpu()["ordinal"])
+
+
+def device_of(array: "RawArray") -> Tuple[int, int]:
+    """Returns the device of an array as DLPack numbers it."""
+    if not array._is_gpu():
+        return CPU, 0
+    return (ROCM if array.job._is_hip() else CUDA), _gpu_ordinal(array)
+
+
+def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, int]],
+               dl_device: Optional[Tuple[int, int]], copy: Optional[bool]) -> Any:
+    """Returns a capsule of an array's memory.
+
+    stream: the consumer's stream, which waits for nothing: operations of Weft without a stream are
+    complete when they return, and those on a stream are ordered by it. -1: the same.
+    Raises Unsupported (another device, a copy).
+    """
+    del stream
+    device = device_of(array)
+    if dl_device is not None and tuple(dl_device) != device:
+        raise BufferError(f"the array is on DLPack device {device}, not on {tuple(dl_device)}: copy it "
+                          "by .numpy() or by the other library")
+    if copy:
+        raise BufferError("a DLPack copy is not made here: copy the result, for example by .clone()")
+    if array._block is None:
+        raise Unsupported("memory of another PE has no DLPack form: get() it first")
+    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    full = contiguous_strides(array.shape, 1)
+    steps = [stride // array.itemsize for stride in array.strides] if array.size else full
+    strides = (ctypes.c_int64 * max(array.ndim, 1))(*steps)
+    versioned = max_version is not None and max_version[0] >= 1
+    managed = _ManagedVersioned() if versioned else _Managed()
+    tensor = managed.tensor
+    tensor.data = array._address if array.size else None
+    tensor.device = _Device(*device)
+    tensor.ndim = array.ndim
+    tensor.dtype = _DataType(array.dtype.dlpack, array.itemsize * 8, 1)
+    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+    tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+    if versioned:
+        managed.major, managed.minor, managed.flags = 1, 0, 0
+    managed.deleter = _delete
+    address = ctypes.addressof(managed)
+    _held[address] = (managed, (shape, strides), array)
+    array._block.exports[address] = f"a DLPack export of shape {array.shape}"
+    name = b"dltensor_versioned" if versioned else b"dltensor"
+    return _api.PyCapsule_New(address, name, _capsule_gone)
+
+

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs, teams and contexts."""
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any, Deque, Dict, Generator, List, Optional, Tuple, Union
+
+from . import _bindings as b
+from ._array import Array, Block, RawArray, ShapeLike, memory_of, shape_of
+from ._collectives import Collectives
+from ._dtypes import DType, DTypeLike, dtype_of
+from ._library import calls, check, interrupts
+from ._operations import Operations
+from .errors import InvalidArgument, InvalidPE, OutOfMemory, Unsupported
+
+if TYPE_CHECKING:
+    from ._files import File
+
+_KIND_OF = {"host": b.WEFT_HOST, "gpu": b.WEFT_GPU}
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def _kind(words: str) -> int:
+    if words not in _KIND_OF:
+        raise InvalidArgument(f"kind {words!r}: use \"host\" or \"gpu\"")
+    return _KIND_OF[words]
+
+
+def _bytes_of(size: Union[int, str]) -> int:
+    """Returns a size in bytes: a number, or "64M"."""
+    if isinstance(size, str):
+        text = size.strip().upper()
+        unit = text[-1:] if text[-1:] in _UNITS else ""
+        if not text[:len(text) - len(unit)].isdigit():
+            raise InvalidArgument(f"size {size!r}: write a number of bytes, or 512M, 4G")
+        return int(text[:len(text) - len(unit)]) * _UNITS[unit]
+    return int(size)
+
+
+def _structure(kind: Any) -> Any:
+    info = kind()
+    info.size = ctypes.sizeof(kind)
+    return info
+
+
+def _fields(info: Any) -> Dict[str, Any]:
+    """Returns a structure of the C library as a dictionary."""
+    result = {}
+    for name, _ in info._fields_:
+        value = getattr(info, name)
+        result[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    result.pop("size")
+    return result
+
+
+class Team(Collectives):
+    """An ordered set of PEs of a job."""
+
+    def __init__(self, job: "Job", handle: int) -> None:
+        self._job = job
+        self._handle_team = handle
+
+    def _of_job(self) -> "Job":
+        return self._job
+
+    def __repr__(self) -> str:
+        return f"weft.Team(size={self.size}, rank={self.rank})"
+
+    def translate(self, pe: int, to: Optional["Collectives"] = None) -> Optional[int]:
+        """Returns the number in team `to` (the job, if None) of the PE with number `pe` here, or None
+        where it is not a member."""
+        other = to._handle_team if to is not None else self._job._handle_team
+        number = int(calls.team_translate(self._handle_team, pe, other))
+        return None if number < 0 else number
+
+    def split(self, start: int, stride: int, size: int) -> Optional["Team"]:
+        """Makes a team of `size` members: start, start + stride, ... Collective over this team.
+        Returns None at PEs that are not in it."""
+        handle = ctypes.c_void_p()
+        check(calls.team_split_strided(self._handle_team, start, stride, size, ctypes.byref(handle)))
+        return Team(self._job, handle.value) if handle.value else None
+
+    def split_2d(self, columns: int) -> Tuple["Team", "Team"]:
+        """Lays the members out in rows of `columns` PEs. Returns the teams of this PE's row and
+        column. Collective over this team."""
+        row, column = ctypes.c_void_p(), ctypes.c_void_p()
+        check(calls.team_split_2d(self._handle_team, columns, ctypes.byref(row), ctypes.byref(column)))
+        return Team(self._job, row.value or 0), Team(self._job, column.value or 0)
+
+    def context(self, *, serialized: bool = False, private: bool = False,
+                nostore: bool = False) -> "Context":
+        """Makes a context over the team. Not collective."""
+        options = b.WEFT_CTX_SERIALIZED * serialized + b.WEFT_CTX_PRIVATE * private + \
+            b.WEFT_CTX_NOSTORE * nostore
+        handle = ctypes.c_void_p()
+        check(calls.ctx_create(self._handle_team, options, ctypes.byref(handle)))
+        return Context(self._job, handle.value or 0)
+
+    def limit_sms(self, sms: int) -> None:
+        """Limits the team's collectives on GPU memory to `sms` SMs each: 0: copy engines; -1: as
+        configured (WEFT_COLL_SMS). Collective over the team."""
+        check(calls.team_limit_sms(self._handle_team, sms))
+
+    def destroy(self) -> None:
+        """Ends a team that split() made. Collective over the team."""
+        check(calls.team_destroy(self._handle_team))
+
+
+class Context(Operations):
+    """A stream of operations, ordered and completed apart from those of other contexts. PE numbers
+    are those of the team that it was made over."""
+
+    def __init__(self, job: "Job", handle: int) -> None:
+        self._job = job
+        self._handle_ctx = handle
+
+    def _of_job(self) -> "Job":
+        return self._job
+
+    def destroy(self) -> None:
+        """Completes the operations of the context and ends it."""
+        check(calls.ctx_destroy(self._handle_ctx))
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            self.destroy()
+
+
+class Job(Operations, Team):
+    """This PE's part in a job: symmetric memory, operations on it, collectives over all PEs.
+
+        with weft.init() as job:
+            x = job.full(4, job.rank, dtype="f4")
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        Team.__init__(self, self, calls.team_world(handle))
+        self._handle_ctx = calls.default_ctx(handle)
+        self._size, self._rank = int(calls.n_pes(handle)), int(calls.my_pe(handle))
+        self._pid = os.getpid()
+        self._blocks: Dict[int, Tuple[int, int]] = {}  # number: address, bytes
+        self._next_block = 0
+        self._released: Deque[int] = deque()  # numbers of blocks without views here
+        self._since_collect = [0, 0]  # allocations and bytes since blocks were last collected
+        self._in_use = 0  # blocks after they were last collected
+        self._bits: Optional[Block] = None
+        self._finalized = False
+
+    def _of_job(self) -> "Job":
+        return self
+
+    def __repr__(self) -> str:
+        return f"weft.Job(rank={self._rank}, size={self._size})"
+
+    @property
+    def size(self) -> int:
+        """Number of PEs in the job."""
+        return self._size
+
+    @property
+    def rank(self) -> int:
+        """Number of this PE, 0 ... size - 1."""
+        return self._rank
+
+    @property
+    def node(self) -> Team:
+        """The team of the PEs on this host."""
+        return Team(self, calls.team_node(self._handle))
+
+    @property
+    def world(self) -> Team:
+        """The team of all PEs."""
+        return Team(self, self._handle_team)
+
+    def destroy(self) -> None:
+        """The team of all PEs ends with finalize()."""
+        raise InvalidArgument("the team of all PEs cannot be destroyed: call finalize()")
+
+    # ------------------------------------------------------------------------------- arrays
+
+    def empty(self, shape: ShapeLike, dtype: DTypeLike = "float64", *, kind: str = "host") -> Any:
+        """Allocates a symmetric array of any contents. Collective, with the same arguments.
+
+        shape: a number or a tuple; dtype: as for numpy; kind: "host" (a numpy array, where numpy is
+        installed) or "gpu" (memory of this PE's GPU). Peers may use the array at once.
+        The memory is freed when no view of it is left at any PE (at a later allocation), or by its
+        free(). Raises OutOfMemory, Mismatch (names both calls), Unsupported (no GPU).
+        """
+        return self._allocate(shape, dtype, kind, 0)
+
+    def zeros(self, shape: ShapeLike, dtype: DTypeLike = "float64", *, kind: str = "host") -> Any:
+        """As empty(), with zeros."""
+        return self._allocate(shape, dtype, kind, b.WEFT_ALLOC_ZERO)
+
+    def full(self, shape: ShapeLike, value: Any, dtype: Optional[DTypeLike] = None, *,
+             kind: str = "host") -> Any:
+        """As empty(), with `value` in every element, which may differ at each PE. Without a dtype
+        Python's type of the value decides, which must be the same at every PE."""
+        array = self._allocate(shape, type(value) if dtype is None else dtype, kind, 0)
+        array[...] = value
+        self.barrier()
+        return array
+
+    def asarray(self, values: Any, dtype: Optional[DTypeLike] = None, *,
+                kind: Optional[str] = None) -> Any:
+        """Copies an array or nested lists into a new symmetric array of the same shape. Collective:
+        shapes and types are the same at every PE. Arrays of a GPU go to GPU memory, others to host
+        memory, unless `kind` says otherwise. Returns a symmetric array of this job as it is."""
+        if isinstance(values, Array) and dtype is None and values._block is not None and \
+                values._block.job is self and kind in (None, values.kind):
+            return values
+        memory = None
+        if hasattr(values, "shape") or hasattr(values, "__array_interface__"):
+            memory = memory_of(values)
+        if memory is not None and memory.dtype is not None and memory.strides is None and \
+                (dtype is None or dtype_of(dtype) == memory.dtype):
+            where = kind or ("gpu" if memory.gpu is not None else "host")
+            array = self._allocate(memory.shape, memory.dtype, where, 0)
+            if memory.nbytes:
+                if where == "gpu" or memory.gpu is not None:
+                    copy = calls.copy_to if where == "gpu" else calls.copy_from
+                    check(copy(self._handle, array.address, memory.address, memory.nbytes))
+                else:
+                    ctypes.memmove(array.address, memory.address, memory.nbytes)
+        else:
+            shape, found = _shape_of_values(values)
+            array = self._allocate(shape, found if dtype is None else dtype, kind or "host", 0)
+            if hasattr(values, "get") and memory is not None and memory.gpu:
+                values = values.get()  # CuPy
+            elif hasattr(values, "cpu"):
+                values = values.detach().cpu().numpy()
+            array[...] = values
+        self.barrier()
+        return array
+
+    def _allocate(self, shape: ShapeLike, dtype: DTypeLike, kind: str, flags: int) -> Any:
+        sizes, element, where = shape_of(shape), dtype_of(dtype), _kind(kind)
+        nbytes = element.itemsize
+        for size in sizes:
+            nbytes *= size
+        self._since_collect[0] += 1
+        self._since_collect[1] += nbytes
+        if self._since_collect[0] > max(64, self._in_use) or self._since_collect[1] > 2**28:
+            self._collect()
+        address = ctypes.c_void_p()
+        # An array of no elements has a place, too.
+        request = (self._handle, where, max(nbytes, 1), 0, flags, ctypes.byref(address))
+        try:
+            check(calls.alloc(*request))
+        except OutOfMemory:
+            # The allocators of all PEs fail at the same call.
+            if not self._collect():
+                raise
+            check(calls.alloc(*request))
+        block = Block(self, where, address.value or 0, max(nbytes, 1), self._next_block)
+        self._blocks[block.number] = (block.address, block.nbytes)
+        self._next_block += 1
+        return self._array_of(block, element, sizes)
+
+    @staticmethod
+    def _array_of(block: Block, dtype: DType, shape: Tuple[int, ...]) -> Any:
+        if block.kind == b.WEFT_HOST and _numpy_is_here():
+            try:
+                from ._numpy import array_of
+
+                return array_of(block, dtype, shape)
+            except (ImportError, Unsupported):
+                pass  # numpy cannot be loaded, or lacks the type
+        return RawArray(block, dtype, shape, block.address)
+
+    def _release(self, number: int) -> None:
+        """Notes that no view of a block is left here. Any thread, also within a garbage collection."""
+        self._released.append(number)
+
+    def _collect(self) -> int:
+        """Frees the blocks that no PE has views of. Collective. Returns their number."""
+        self._since_collect = [0, 0]
+        numbers = sorted(self._blocks)
+        words = (len(numbers) + 63) // 64
+        if not words:
+            return 0
+        # The bits of one call: of this PE, then of all.
+        need = 16 * words
+        if self._bits is None or self._bits.nbytes < need:
+            address = ctypes.c_void_p()
+            if self._bits is not None:
+                check(calls.free(self._handle, self._bits.address))
+                self._bits = None
+            status = calls.alloc(self._handle, b.WEFT_HOST, 2 * need, 0, 0, ctypes.byref(address))
+            if status:
+                return 0  # at every PE
+            self._bits = Block(self, b.WEFT_HOST, address.value or 0, 2 * need, -1)
+            self._bits.freed = True  # not one of the program's
+        released = set(self._released)
+        bits = (ctypes.c_uint64 * (2 * words)).from_address(self._bits.address)
+        for i in range(words):
+            bits[i] = 0
+        for i, number in enumerate(numbers):
+            if number in released:
+                bits[i // 64] |= 1 << i % 64
+        check(calls.allreduce(self._handle_team, self._bits.address + 8 * words, self._bits.address,
+                              words, b.WEFT_UINT64, b.WEFT_AND))
+        free = [number for i, number in enumerate(numbers) if bits[words + i // 64] >> i % 64 & 1]
+        for number in free:
+            address_, _ = self._blocks.pop(number)
+            check(calls.free(self._handle, address_))
+        self._in_use = len(self._blocks)
+        gone = set(free)
+        for _ in range(len(self._released)):
+            number = self._released.popleft()
+            if number not in gone and number in self._blocks:
+                self._released.append(number)
+        return len(free)
+
+    def _free(self, block: Block) -> None:
+        check(calls.free(self._handle, block.address))
+        block.freed = True
+        self._blocks.pop(block.number, None)
+
+    def open(self, path: "Union[str, os.PathLike[str]]", mode: str = "r", *, checksum: bool = False,
+             buffered: bool = False, depth: int = 0, chunk: Union[int, str] = 0) -> "File":
+        """Opens a file for this PE, to be read into and written from arrays of any PE.
+
+        mode: "r", "w" (made empty), "x" (must not exist), "r+", "w+"; checksum: results have the
+        CRC-32C; buffered: by the page cache; depth: requests in flight, 1 to 256; chunk: bytes of a
+        request. 0: as configured. Raises SystemRefused (the system's reason), InvalidArgument.
+        """
+        from ._files import File
+
+        return File(self, os.fspath(path), mode, checksum, buffered, depth, _bytes_of(chunk))
+
+    # ------------------------------------------------------------------------------ machine
+
+    def _check_pe(self, pe: int) -> None:
+        if not 0 <= pe < self._size:
+            raise InvalidPE(f"PE {pe}: this job has the PEs 0 to {self._size - 1}")
+
+    def path(self, pe: int, kind: str = "host") -> Dict[str, Any]:
+        """Returns how this PE reaches memory of PE `pe`: name, reason, whether it was tested
+        (proven), and what has been moved (operations, bytes)."""
+        self._check_pe(pe)
+        info = _structure(b.weft_path_info)
+        info.kind = _kind(kind)
+        check(calls.path_query(self._handle, pe, ctypes.byref(info)))
+        found = _fields(info)
+        found["kind"] = kind
+        return found
+
+    def prove(self) -> None:
+        """Tests every path of the job. Collective; no other operation may be in progress."""
+        check(calls.prove(self._handle))
+
+    def gpu(self) -> Dict[str, Any]:
+        """Returns the GPU that this PE uses, once the job has set up its GPUs (by the first array of
+        kind "gpu"). Raises Unsupported before."""
+        info = _structure(b.weft_gpu_info)
+        check(calls.gpu_query(self._handle, ctypes.byref(info)))
+        return _fields(info)
+
+    def _is_hip(self) -> bool:
+        return self.gpu()["uuid"].startswith("AMD-")
+
+    # ---------------------------------------------------------------------------------- end
+
+    def abort(self, code: int = 1) -> None:
+        """Ends the whole job at once with that exit code. Does not return."""
+        calls.abort(self._handle, code)
+
+    def finalize(self) -> None:
+        """Ends this PE's part in the job. Collective. Arrays must not be used any more.
+
+        Called at the end of a program that did not fail, and by the end of `with`.
+        """
+        if self._finalized or self._pid != os.getpid():
+            return
+        self._finalized = True
+        _jobs.discard(self)
+        handle, self._handle = self._handle, 0
+        check(calls.finalize(handle))
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        # After an exception the others would wait for this PE in vain: it ends without finalize(),
+        # and they are told.
+        if error is None:
+            self.finalize()
+        else:
+            _jobs.discard(self)
+
+
+_Check = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_check_signals = ctypes.pythonapi.PyErr_CheckSignals
+
+
+def _signals() -> Generator[int, None, None]:
+    """Runs the handlers of signals that came while the main thread waits in the C library; yields 1
+    after one has raised an exception. A generator, because Python runs handlers before the first
+    statement of a function, where nothing catches what they raise."""
+    ends = 0
+    while True:
+        try:
+            yield ends
+            ends = 0
+            _check_signals()
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            interrupts.error = error
+            ends = 1
+
+
+_signal_handlers = _signals()
+next(_signal_handlers)
+_handle_signals = _Check(_signal_handlers.send)
+
+
+_jobs: "weakref.WeakSet[Job]" = weakref.WeakSet()
+_here = threading.local()
+
+
+def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
+         group: Any = None) -> Job:
+    """Joins the job that the launcher started; without a launcher makes a job of one PE. Collective.
+
+    heap: bytes of each PE's host heap ("4G"), the same at every PE; 0 = WEFT_HEAP_SIZE.
+    unique_id, rank, size: connect by the bytes of weft.unique_id() in place of a launcher (`weft run`,
+    mpirun, srun, torchrun). A second call returns the job that exists.
+    Raises BootFailed, InvalidConfig, Timeout, PeerDead, VersionMismatch.
+    """
+    running = getattr(_here, "job", None)
+    if running is not None and not running._finalized and running._pid == os.getpid():
+        return running  # type: ignore[no-any-return]
+    attr = b.weft_init_attr()
+    attr.size = ctypes.sizeof(attr)
+    attr.thread = b.WEFT_THREAD_MULTIPLE
+    attr.heap_bytes = _bytes_of(heap)
+    id_ = None
+    if unique_id is not None:
+        if len(unique_id) != ctypes.sizeof(b.weft_unique_id):
+            raise InvalidArgument(f"unique_id has {len(unique_id)} bytes, not "
+                                  f"{ctypes.sizeof(b.weft_unique_id)}: pass what weft.unique_id() gave")
+        id_ = b.weft_unique_id.from_buffer_copy(unique_id)
+        attr.unique_id = ctypes.addressof(id_)
+        attr.unique_id_pe, attr.unique_id_npes = rank, size
+    if group is not None:
+        attr.group, attr.group_pe = group, rank
+    handle = ctypes.c_void_p()
+    check(calls.init(ctypes.byref(handle), ctypes.byref(attr)))
+    job = Job(handle.value or 0)
+    _here.job = job
+    if group is None:
+        _jobs.add(job)
+    if threading.current_thread() is threading.main_thread():
+        check(calls.set_interrupt(job._handle, _handle_signals, None))
+    return job
+
+
+def unique_id() -> bytes:
+    """Returns the bytes that identify a new job, for init(unique_id=...). The caller runs on the
+    machine of PE 0."""
+    made = b.weft_unique_id()
+    check(calls.unique_id_get(ctypes.byref(made)))
+    return bytes(made.bytes)
+
+
+def _numpy_is_here() -> bool:
+    if "numpy" in sys.modules:
+        return sys.modules["numpy"] is not None
+    import importlib.util
+
+    return importlib.util.find_spec("numpy") is not None
+
+
+def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
+    """Returns the shape of nested lists, and a type that holds their elements."""
+    if hasattr(values, "shape") and hasattr(values, "dtype"):
+        return tuple(values.shape), values.dtype
+    shape: List[int] = []
+    inner = values
+    while isinstance(inner, (list, tuple)):
+        shape.append(len(inner))
+        if not inner:
+            break
+        inner = inner[0]
+    kinds = set()
+
+    def visit(item: Any) -> None:
+        if isinstance(item, (list, tuple)):
+            for part in item:
+                visit(part)
+        else:
+            kinds.add(type(item))
+
+    visit(values)
+    for kind in (complex, float, int, bool):
+        if kind in kinds:
+            return tuple(shape), kind
+    if not kinds:
+        return tuple(shape), float
+    raise InvalidArgument(f"{type(inner).__name__} is no number: give nested lists of numbers or an "
+                          "array")
+
+
+_failed = False
+
+
+def _note_failure(kind: Any, error: Any, trace: Any) -> None:
+    global _failed
+    _failed = True
+    _hook(kind, error, trace)
+
+
+_hook = sys.excepthook
+sys.excepthook = _note_failure
+
+
+@atexit.register
+def _at_exit() -> None:
+    # A program that failed ends without finalize(): the other PEs are told that it has ended.
+    if _failed:
+        return
+    for job in list(_jobs):
+        job.finalize()

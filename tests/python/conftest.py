@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests run their PEs in processes or threads of their own, so that no test leaves a job to the next."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    yield
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def pytest_report_header():
+    import weft
+
+    return f"weft {weft.version()} at {weft._library.library_path()}"

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One-sided operations and collectives, of every type and form, against numpy."""
+
+import array
+import asyncio
+
+import numpy as np
+import pytest
+
+import weft
+from test_arrays import at_pes
+
+INTEGERS = ["i4", "u4", "i8", "u8"]
+
+
+@at_pes(3)
+def test_put_and_get(job):
+    right, left = (job.rank + 1) % job.size, (job.rank - 1) % job.size
+    for dtype in ["i1", "i2", "f2", "f4", "f8", "c16", "bool"]:
+        for n in (0, 1, 7, 1000):
+            x, y = job.zeros(n, dtype), job.zeros(n, dtype)
+            x[...] = (np.arange(n) * 7 + job.rank) % 113
+            job.put(y, x, to=right)
+            job.barrier()
+            assert (y == ((np.arange(n) * 7 + left) % 113).astype(dtype)).all()
+            z = np.empty(n, dtype)
+            job.get(z, x, of=left)
+            assert (z == y).all()
+            job.barrier()
+    # Any buffer is a source or a destination.
+    x = job.zeros(6, "u1")
+    job.put(x, bytes(range(job.rank, job.rank + 6)), to=right)
+    job.barrier()
+    got = bytearray(6)
+    job.get(got, x, of=job.rank)
+    assert got == bytes(range(left, left + 6))
+    y = job.zeros(3, "f8")
+    job.put(y, array.array("d", [1, 2, job.rank]), to=right)
+    job.barrier()
+    assert y.tolist() == [1, 2, left]
+
+
+@at_pes(2)
+def test_non_blocking(job):
+    x, y = job.full(1000, job.rank + 1, "f4"), job.zeros(1000, "f4")
+    handle = job.put_nbi(y, x, to=1 - job.rank)
+    assert not handle.done
+    handle.wait()
+    assert handle.done
+    job.barrier()
+    assert (y == 2 - job.rank).all()
+    z = np.zeros(1000, "f4")
+    handle = job.get_nbi(z, x, of=1 - job.rank)
+
+    async def wait():
+        await handle
+        await job.put_signal_nbi(y, x, signal, to=1 - job.rank, value=3)
+
+    signal = job.zeros(2, "u8")
+    asyncio.run(wait())
+    assert handle.done and (z == 2 - job.rank).all()
+    assert job.signal_wait(signal, "==", 3) == 3
+
+
+@at_pes(3)
+def test_put_many(job):
+    rows = 50
+    x, y = job.zeros((job.size, rows, 3), "i4"), job.zeros((rows, 3), "i4")
+    y[...] = np.arange(rows * 3).reshape(rows, 3) + 1000 * job.rank
+    to = [(i + job.rank) % job.size for i in range(rows)]
+    job.put_many(x[job.rank], y, to=np.array(to, "i4") if job.rank else to)
+    job.barrier()
+    for source in range(job.size):
+        for i in range(rows):
+            here = (i + source) % job.size == job.rank
+            assert x[source, i].tolist() == ([3 * i + k + 1000 * source for k in range(3)] if here
+                                             else [0, 0, 0])
+    with pytest.raises(weft.OutOfRange, match="3 PEs for 50 rows"):
+        job.put_many(x[0], y, to=[0, 1, 2])
+    with pytest.raises(weft.InvalidPE, match="7"):
+        job.put_many(x[0], y, to=[7] * rows)
+
+
+@at_pes(2)
+def test_single_values(job):
+    values = {"i1": -3, "u1": 200, "i2": -300, "u2": 60000, "i4": -70000, "u4": 4000000000, "i8": -2**40,
+              "u8": 2**63 + 5, "f2": 1.5, "f4": -2.25, "f8": 1e300, "c8": 1 - 2j, "bool": True}
+    for dtype, value in values.items():
+        x = job.zeros((2, 3), dtype)
+        job.p(x, value, to=1 - job.rank, index=(1, 2))
+        job.p(x[0], value, to=1 - job.rank)
+        job.barrier()
+        assert x[1, 2] == value and x[0, 0] == value and np.count_nonzero(x) == 2
+        assert job.g(x, of=1 - job.rank, index=(-1, -1)) == value
+        job.barrier()
+    x = job.zeros(3, "i2")
+    for wrong in (40000, 1.5, "a", None):
+        with pytest.raises(weft.InvalidType, match="int16"):
+            job.p(x, wrong, to=0)
+    with pytest.raises(weft.OutOfRange, match="index 3"):
+        job.p(x, 1, to=0, index=3)
+    with pytest.raises(weft.InvalidPE):
+        job.p(x, 1, to=2)
+    with pytest.raises(weft.InvalidType, match="array of one element"):
+        job.g(job.zeros(1, "c16"), of=0)
+
+
+@at_pes(2)
+def test_signals(job):
+    other = 1 - job.rank
+    data, signal = job.zeros(100, "i8"), job.zeros(3, "u8")
+    for i in range(1, 50):
+        job.put_signal(data, np.full(100, i, "i8"), signal, to=other, value=i, index=2)
+        assert job.signal_wait(signal, "==", i, index=2) == i
+        assert (data == i).all()
+        job.barrier()
+    job.signal(signal, to=other, value=5, op="add")
+    job.signal(signal, to=other, value=7, op="add")
+    assert job.signal_wait(signal, ">=", 12) == 12
+    assert job.signal_fetch(signal) == 12
+    with pytest.raises(weft.InvalidType, match="uint64"):
+        job.signal(data, to=other)
+    with pytest.raises(weft.InvalidOperation, match='"set" or "add"'):
+        job.signal(signal, to=other, op="mul")
+    with pytest.raises(weft.InvalidOperation, match="== != >"):
+        job.signal_wait(signal, "=", 1)
+
+
+@at_pes(3)
+def test_atomics(job):
+    for dtype in INTEGERS:
+        x = job.zeros(4, dtype)
+        olds = [job.atomic_fetch_add(x, 2, to=0, index=1) for _ in range(20)]
+        job.atomic_add(x, 1, to=0, index=1)
+        assert all(old % 2 in (0, 1) for old in olds)
+        job.barrier()
+        assert job.atomic_fetch(x, of=0, index=1) == 3 * 41
+        job.barrier()
+        if job.rank == 0:
+            assert job.atomic_swap(x, 6, to=0) == 0
+            assert job.atomic_cswap(x, 5, 9, to=0) == 6 and x[0] == 6
+            assert job.atomic_cswap(x, 6, 9, to=0) == 6 and x[0] == 9
+            job.atomic_and(x, 8, to=0)
+            job.atomic_or(x, 3, to=0)
+            assert job.atomic_fetch_xor(x, 1, to=0) == 11
+            assert job.atomic_fetch_and(x, 6, to=0) == 10
+            assert job.atomic_fetch_or(x, 1, to=0) == 2
+            job.atomic_xor(x, 7, to=0)
+            job.atomic_set(x, 77, to=0, index=3)
+            assert x.tolist() == [4, 123, 0, 77]
+        job.barrier()
+    negative = job.zeros(1, "i8")
+    if job.rank == 0:
+        job.atomic_add(negative, -5, to=0)
+        assert negative[0] == -5 and job.atomic_fetch_add(negative, 1, to=0) == -5
+    real = job.zeros(1, "f8")
+    if job.rank == 0:
+        assert job.atomic_swap(real, 2.5, to=0) == 0.0 and job.atomic_fetch(real, of=0) == 2.5
+    with pytest.raises(weft.InvalidType, match="atomic_cswap"):
+        job.atomic_add(real, 1.0, to=0)
+    with pytest.raises(weft.InvalidType, match="4 or 8 bytes"):
+        job.atomic_add(job.zeros(1, "i2"), 1, to=0)
+
+
+@at_pes(2)
+def test_waits_and_tests(job):
+    for dtype in ["i2", "u2", "i4", "u4", "i8", "u8"]:
+        x = job.zeros(5, dtype)
+        assert job.test(x, "==", 0) and not job.test(x, ">", 0)
+        assert job.test_any(x, "!=", 0) is None and job.test_some(x, "!=", 0) == []
+        job.barrier()
+        job.p(x, 3, to=1 - job.rank, index=2)
+        job.p(x, 4, to=1 - job.rank, index=4)
+        job.quiet()
+        assert job.wait_any(x, "==", 4) == 4
+        assert job.wait_any(x, "==", np.array([9, 9, 3, 9, 9], dtype)) == 2
+        job.wait(x[2:], "!=", np.array([9, 9, 9], dtype))
+        assert job.wait_some(x, ">", 2) == [2, 4]
+        assert job.test_some(x, ">=", 3) == [2, 4]
+        job.barrier()
+        if dtype[0] == "i":
+            x[0] = -7
+            assert job.test(x[:1], "==", -7) and job.test(x[:1], "<", 0)
+    with pytest.raises(weft.InvalidType, match="float32"):
+        job.wait(job.zeros(1, "f4"), "==", 0)
+    with pytest.raises(weft.InvalidType, match="5 elements"):
+        job.wait(x, "==", np.zeros(4, "u8"))
+
+
+@at_pes(3)
+def test_collectives(job):
+    n, me = job.size, job.rank
+    for dtype in ["i4", "f4", "f8", "u1", "c8"]:
+        x = job.zeros(12, dtype)
+        x[...] = np.arange(12) + me
+        y, all_ = job.zeros(12, dtype), job.zeros((n, 12), dtype)
+        job.broadcast(y, x, root=2)
+        assert (y == np.arange(12) + 2).all()
+        job.allgather(all_, x)
+        assert (all_ == np.arange(12) + np.arange(n)[:, None]).all()
+        job.alltoall(y, x)
+        assert (y == np.concatenate([np.arange(4 * me, 4 * me + 4) + pe for pe in range(n)])).all()
+        job.allreduce(y, x)
+        assert (y == 3 * np.arange(12) + 3).all()
+        if dtype != "c8":
+            job.allreduce(y, x, "max")
+            assert (y == np.arange(12) + 2).all()
+        job.barrier()
+        job.reducescatter(y[:4], x)
+        assert (y[:4] == 3 * np.arange(4 * me, 4 * me + 4) + 3).all()
+        job.reduce(y, x, "prod", root=1)
+        if me == 1:
+            assert (y == (np.arange(12) * (np.arange(12) + 1) * (np.arange(12) + 2)).astype(dtype)).all()
+        job.gather(all_, x, root=1)
+        job.scatter(y, all_, root=1)
+        assert (y == np.arange(12) + me).all()
+        job.barrier()
+
+
+@at_pes(3)
+def test_sizes_that_differ(job):
+    me = job.rank
+    sizes = [3, 0, 5]
+    source = job.zeros(5, "i8")
+    source[...] = me + 1
+    y = job.zeros(8, "i8")
+    job.collect(y, source[:sizes[me]])
+    assert y.tolist() == [1, 1, 1, 3, 3, 3, 3, 3]
+    # PE p sends p + q elements to PE q.
+    sent = job.zeros(12, "i4")
+    counts = [me + q for q in range(3)]
+    sent[:sum(counts)] = np.repeat([10 * me + q for q in range(3)], counts)
+    got = job.zeros(12, "i4")
+    job.alltoallv(got, sent, counts, counts)
+    assert got[:sum(counts)].tolist() == np.repeat([10 * q + me for q in range(3)], counts).tolist()
+    with pytest.raises(weft.OutOfRange, match="recv: 9 elements at 4"):
+        job.alltoallv(got, sent, [0, 0, 0], [0, 4, 9])
+    job.barrier()
+
+
+@at_pes(2)
+def test_reductions_with_factors(job):
+    x, y = job.full(6, job.rank + 1, "f4"), job.zeros(6, "f4")
+    job.allreduce(y, x, "avg")
+    assert (y == 1.5).all()
+    job.allreduce(y, x, scale=0.5)
+    assert (y == 1.5).all()
+    job.allreduce(y, x, weight=10.0 ** job.rank)
+    assert (y == 21).all()
+    z = job.full(4, job.rank + 1, "f8")
+    part = z[2 * job.rank:2 * job.rank + 2]
+    job.reducescatter(part, z, scale=0.25)
+    assert (part == 0.75).all()
+    with pytest.raises(weft.InvalidOperation, match='op="sum"'):
+        job.allreduce(y, x, "max", scale=2)
+    with pytest.raises(weft.InvalidOperation, match="sum, prod"):
+        job.allreduce(y, x, "median")
+    with pytest.raises(weft.InvalidType, match="WEFT_AVG is not defined for WEFT_INT32"):
+        job.allreduce(job.zeros(1, "i4"), job.zeros(1, "i4"), "avg")
+
+
+@at_pes(4)
+def test_teams_and_contexts(job):
+    even = job.split(0, 2, 2)
+    assert (even is None) == bool(job.rank % 2)
+    row, column = job.split_2d(2)
+    assert row.size == column.size == 2 and row.rank == job.rank % 2 and column.rank == job.rank // 2
+    assert row.translate(0) == job.rank // 2 * 2 and job.translate(job.rank, row) == row.rank
+    assert column.translate(1, row) == (row.rank if job.rank // 2 == 1 else None)
+    x, y = job.full(3, job.rank, "i4"), job.zeros(3, "i4")
+    row.allreduce(y, x)
+    assert (y == 4 * (job.rank // 2) + 1).all()
+    job.barrier()
+    with column.context(private=True) as context:
+        context.put(y, x, to=1 - column.rank)
+        context.quiet()
+        column.barrier()
+    assert (y == (job.rank + 2) % 4).all()
+    assert job.node.size == 4 and job.world.size == 4
+    row.destroy()
+    with pytest.raises(weft.InvalidArgument, match="finalize"):
+        job.destroy()
+
+
+@at_pes(2)
+def test_bad_arguments(job):
+    x, y = job.zeros(4, "f4"), job.zeros(4, "f8")
+    plain = np.zeros(4, "f4")
+    with pytest.raises(weft.NotSymmetric, match=r"numpy.ndarray of shape \(4,\).*job.zeros"):
+        job.put(plain, x, to=0)
+    with pytest.raises(weft.NotSymmetric):
+        job.get(plain, np.zeros(4, "f4"), of=0)
+    with pytest.raises(weft.InvalidType, match="float32.*float64"):
+        job.put(x, y, to=0)
+    with pytest.raises(weft.OutOfRange, match="16 bytes.*12"):
+        job.put(x, x[:3], to=0)
+    with pytest.raises(weft.InvalidArgument, match="not contiguous"):
+        job.put(x[::2], plain[:2], to=0)
+    with pytest.raises(weft.InvalidPE, match="2"):
+        job.put(x, plain, to=2)
+    with pytest.raises(weft.InvalidPE):
+        job.put(x, plain, to=-1)
+    with pytest.raises(weft.InvalidArgument, match="str has no memory"):
+        job.put(x, "abc", to=0)
+    with pytest.raises(weft.InvalidArgument, match="no stream"):
+        job.put(x, plain, to=0, stream=object())
+    with pytest.raises(weft.InvalidType, match="'f3'"):
+        job.zeros(1, "f3")
+    with pytest.raises(weft.InvalidType):
+        job.zeros(1, ">f4")
+    with pytest.raises(weft.InvalidArgument, match="negative"):
+        job.zeros((2, -1))
+    with pytest.raises(weft.InvalidArgument, match='"host" or "gpu"'):
+        job.zeros(1, kind="tpu")
+    with pytest.raises(weft.OutOfRange, match="must be 2 times"):
+        job.allgather(x, plain)
+
+
+@at_pes(2)
+def test_mismatch_names_both_calls(job):
+    with pytest.raises(weft.Mismatch) as failure:
+        job.zeros(10 + job.rank)
+    assert "80" in str(failure.value) and "88" in str(failure.value)
+
+
+def test_another_jobs_array():
+    pes = [weft.local(1), weft.local(1)]
+    arrays = [p.run(lambda job: job.zeros(3))[0] for p in pes]
+    with pytest.raises(weft.PEsFailed, match="belongs to another job"):
+        pes[0].run(lambda job: job.put(arrays[1], np.zeros(3), to=0))
+    for p in pes:
+        p.close()
+
+
+@at_pes(2)
+def test_streams_of_the_stand_in(job):
+    from weft._library import calls
+    import ctypes
+
+    stream = ctypes.c_void_p()
+    calls.stream_create(ctypes.byref(stream))
+
+    class Stream:
+        def __cuda_stream__(self):
+            return 0, stream.value
+
+    x, y = job.full(8, job.rank + 1, "f4"), job.zeros(8, "f4")
+    signal = job.zeros(1, "u8")
+    job.put_signal(y, x, signal, to=1 - job.rank, stream=Stream())
+    job.signal_wait(signal, "==", 1, stream=stream.value)
+    job.barrier(stream=Stream())
+    calls.stream_synchronize(stream)
+    assert (y == 2 - job.rank).all()
+    job.put(y, x, to=job.rank, stream=Stream())
+    job.quiet(stream=Stream())
+    job.allreduce(x, y, stream=Stream())
+    calls.stream_synchronize(stream)
+    assert (x == 3).all()
+    calls.stream_destroy(stream)
