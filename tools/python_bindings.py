@@ -82,8 +82,7 @@ def enum_values(declaration):
 
 def write_bindings(clang):
     """Returns the text of _bindings.py."""
-    functions, structs, constants, types = {}, {}, {}, {}
-    records = {}
+    functions, constants, records = {}, {}, {}
     for node in read_declarations(clang, macros=False):
         name = node.get("name", "")
         if node["kind"] == "FunctionDecl" and name.startswith("weft_") and not node.get("inline"):
@@ -97,7 +96,6 @@ def write_bindings(clang):
                              if f["kind"] == "FieldDecl"]
         elif node["kind"] == "EnumDecl" and name in ENUMS:
             constants[name] = list(enum_values(node))
-            types[name] = node
     public = public_functions()
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
@@ -139,7 +137,7 @@ def write_bindings(clang):
             letters = letter_of(result) + "".join(letter_of(a) for a in arguments)
             body += [f'    "{name}": "{letters}",']
     body += ["}"]
-    used = sorted(set(re.findall(r"\bc_\w+", "\n".join(body)))) + ["Structure"]
+    used = ["Structure"] + sorted(set(re.findall(r"\bc_\w+", "\n".join(body))))
     lines += [f"    {name}," for name in used] + [")"]
     return "\n".join(lines + body) + "\n"
 

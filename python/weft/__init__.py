@@ -53,4 +53,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> List[str]:
     errors = import_module(".errors", __name__)
-    return sorted([*_FROM, "__version__", "errors", *(name for name in vars(errors) if name[0].isupper())])
+    exceptions = (name for name in vars(errors) if name[0].isupper())
+    return sorted([*_FROM, "__version__", "errors", *exceptions])

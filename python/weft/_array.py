@@ -29,7 +29,7 @@ _KINDS = {b.WEFT_HOST: "host", b.WEFT_GPU: "gpu"}
 def shape_of(shape: ShapeLike) -> Shape:
     """Returns a shape as a tuple. Raises InvalidArgument for what is none."""
     try:
-        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)  # type: ignore[arg-type]
+        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
         result = tuple(int(size.__index__()) for size in sizes)
     except (TypeError, AttributeError):
         raise InvalidArgument(f"{shape!r} is no shape: give a number or a tuple of numbers") from None
@@ -143,7 +143,8 @@ class Array:
         views = [describe(view) for view in block.views.values() if view is not self]
         views += list(block.exports.values())
         # This function's variable, the argument of getrefcount() and the array itself.
-        others = sys.getrefcount(block) - 3 - sum(1 for view in block.views.values() if view is not self)
+        own = sum(1 for view in block.views.values() if view is not self)
+        others = sys.getrefcount(block) - 3 - own
         if others > 0 and not views:
             views.append(f"{others} numpy arrays or buffers")
         if views:
@@ -277,8 +278,8 @@ class RawArray(Array):
     to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__ (host).
     """
 
-    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_holder", "_contiguous", "shape", "strides",
-                 "__weakref__")
+    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_holder", "_contiguous", "shape",
+                 "strides", "__weakref__")
 
     def __init__(self, holder: Union[Block, PeerMemory], dtype: DType, shape: Shape, address: int,
                  strides: Optional[Tuple[int, ...]] = None) -> None:
@@ -467,7 +468,8 @@ class RawArray(Array):
         for i, address in enumerate(addresses):
             part = data[i * run:(i + 1) * run]
             if self._is_gpu():
-                check(calls.copy_to(handle, address, ctypes.cast(part, ctypes.c_void_p).value, run))
+                source = ctypes.cast(ctypes.c_char_p(part), ctypes.c_void_p)
+                check(calls.copy_to(handle, address, source.value, run))
             else:
                 ctypes.memmove(address, part, run)
 
@@ -570,7 +572,8 @@ class RawArray(Array):
         raw = (ctypes.c_ubyte * self.nbytes).from_address(self._address)
         raw._array = self  # type: ignore[attr-defined]
         view = memoryview(raw).cast("B")
-        return view.cast(self._dtype.code, self.shape) if self._dtype.code and self.size else view
+        code: Any = self._dtype.code
+        return view.cast(code, self.shape) if code and self.size else view
 
     def numpy(self) -> Any:
         """Returns a numpy array: of the same memory (host), or a copy (GPU)."""

@@ -3,6 +3,7 @@
 tools/python_bindings.py; do not edit."""
 
 from ctypes import (
+    Structure,
     c_char,
     c_char_p,
     c_int,
@@ -12,7 +13,6 @@ from ctypes import (
     c_uint32,
     c_uint64,
     c_void_p,
-    Structure,
 )
 
 

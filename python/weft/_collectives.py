@@ -205,8 +205,8 @@ class Collectives:
             return
         if op != "sum" or (scale is not None and weight is not None):
             raise InvalidOperation("scale or weight, one of them, goes with op=\"sum\"")
-        factor = _factor(dtype, scale if scale is not None else weight)
         form = "_scaled" if scale is not None else "_weighted"
+        factor = _factor(dtype, scale if scale is not None else weight)
         if stream is None:
             status = getattr(calls, name + form)(self._handle_team, to.address, source.address, count,
                                                  dtype.weft, ctypes.addressof(factor), *root)
@@ -218,7 +218,7 @@ class Collectives:
             raise_error(status, self._of_job(), dst, src)
 
 
-def _factor(dtype: DType, number: Optional[float]) -> Any:
+def _factor(dtype: DType, number: Any) -> Any:
     return ctypes.c_double(number) if dtype.name in ("float64", "complex128") else \
         ctypes.c_float(number)
 

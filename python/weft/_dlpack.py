@@ -57,19 +57,21 @@ _pointer_of.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _pointer_of.restype = ctypes.c_void_p
 
 
-@_Deleter
-def _delete(address: int) -> None:
+def _delete_held(address: int) -> None:
     held = _held.pop(address, None)
     if held is not None:
         held[2]._block.exports.pop(address, None)
 
 
-@_CapsuleDestructor
-def _capsule_gone(capsule: int) -> None:
+def _delete_untaken(capsule: int) -> None:
     # A consumer renames the capsule that it has taken; one that nobody took is deleted here.
     for name in (b"dltensor", b"dltensor_versioned"):
         if _is_valid(capsule, name):
             _delete(_pointer_of(capsule, name))
+
+
+_delete = _Deleter(_delete_held)
+_capsule_gone = _CapsuleDestructor(_delete_untaken)
 
 
 def _gpu_ordinal(array: "RawArray") -> int:

@@ -54,8 +54,12 @@ _BY_NAME.update({bool: _BY_NAME["bool"], int: _BY_NAME["int64"], float: _BY_NAME
                  complex: _BY_NAME["complex128"], "float": _BY_NAME["float64"],
                  "int": _BY_NAME["int64"], "double": _BY_NAME["float64"],
                  "half": _BY_NAME["float16"]})
-for _code, _name in zip("bhilqBHILQefdFD?", "int8 int16 int32 int64 int64 uint8 uint16 uint32 uint64 uint64 "
-                        "float16 float32 float64 complex64 complex128 bool".split()):
+# Characters of numpy and of the struct module.
+for _code, _name in {
+    "b": "int8", "h": "int16", "i": "int32", "l": "int64", "q": "int64", "B": "uint8",
+    "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "e": "float16", "f": "float32",
+    "d": "float64", "F": "complex64", "D": "complex128", "?": "bool",
+}.items():
     _BY_NAME[_code] = _BY_NAME[_name]
 
 # Integer types by the size of an element, for atomics and waits.

@@ -367,7 +367,7 @@ class Job(Operations, Team):
         return _fields(info)
 
     def _is_hip(self) -> bool:
-        return self.gpu()["uuid"].startswith("AMD-")
+        return str(self.gpu()["uuid"]).startswith("AMD-")
 
     # ---------------------------------------------------------------------------------- end
 

@@ -34,10 +34,8 @@ def _candidates() -> List[str]:
     if named:
         return [named]
     package = Path(__file__).resolve().parent
-    return [
-        str(path) for path in (package / "lib/libweft.so.0", package.parents[1] / "build/lib/libweft.so.0")
-        if path.exists()
-    ] + ["libweft.so.0"]
+    files = (package / "lib/libweft.so.0", package.parents[1] / "build/lib/libweft.so.0")
+    return [str(path) for path in files if path.exists()] + ["libweft.so.0"]
 
 
 def _versions() -> Tuple[str, str]:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ._job import Job, _Check, init, unique_id
 from ._library import calls, check, interrupts
-from .errors import InvalidArgument, Interrupted, JobFailed, PeerDead, PEsFailed, WeftError
+from .errors import Interrupted, InvalidArgument, JobFailed, PeerDead, PEsFailed, WeftError
 
 
 def _check_count(n: int) -> None:

@@ -9,7 +9,7 @@ from ._array import Array, Block, Memory, PeerMemory, Shape, _numpy_dtype, conti
 from ._dtypes import DType, dtype_of
 
 
-class NumpyArray(Array, numpy.ndarray):  # type: ignore[misc]
+class NumpyArray(Array, numpy.ndarray):
     """A numpy array whose memory is symmetric. Slices are symmetric, results of computations not."""
 
     def __array_finalize__(self, template: Any) -> None:
@@ -51,15 +51,14 @@ class NumpyArray(Array, numpy.ndarray):  # type: ignore[misc]
         return Memory(self.ctypes.data, self.nbytes, dtype_of(self.dtype), self.shape,
                       None if self.flags.c_contiguous else self.strides, None)
 
-    def _at(self, memory: PeerMemory) -> "NumpyArray":
+    def _at(self, memory: PeerMemory) -> Any:
         offset = self.ctypes.data - memory.block.address
         whole = numpy.asarray(memory).view(NumpyArray)
         if not self.nbytes:
             return whole[:0].view(self.dtype).reshape(self.shape)
         # By strides, because the view may have any.
-        return numpy.lib.stride_tricks.as_strided(
-            whole[offset:offset + self.itemsize].view(self.dtype), self.shape, self.strides,
-            subok=True)
+        first = whole[offset:offset + self.itemsize].view(self.dtype)
+        return numpy.lib.stride_tricks.as_strided(first, self.shape, self.strides, subok=True)
 
     def _forget(self) -> None:
         self.__dict__.pop("_address", None)
@@ -96,4 +95,5 @@ def array_of(block: Block, dtype: DType, shape: Shape) -> NumpyArray:
     for count in shape:
         size *= count
     plain = numpy.asarray(block)[:size].view(_numpy_dtype(dtype)).reshape(shape)
-    return plain.view(NumpyArray)
+    array: NumpyArray = plain.view(NumpyArray)
+    return array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests run their PEs in processes or threads of their own, so that no test leaves a job to the next."""
+"""Tests run their PEs in processes or threads of their own: no test leaves a job to the next."""
 
 import os
 

@@ -149,7 +149,8 @@ def test_free(job):
 @at_pes(2)
 def test_asarray(job):
     values = [[1, 2, 3], [4, 5, 6 + job.rank]]
-    for source, dtype in [(values, "i8"), (np.array(values, "i2"), "i2"), (np.array(values, "f4").T, "f4"),
+    for source, dtype in [(values, "i8"), (np.array(values, "i2"), "i2"),
+                          (np.array(values, "f4").T, "f4"),
                           (memoryview(np.array(values, "u4")), None)]:
         x = job.asarray(source)
         assert x.tolist() == np.asarray(source).tolist()

@@ -49,15 +49,16 @@ def test_version_and_names():
     for name in dir(weft):
         assert getattr(weft, name) is not None
     with pytest.raises(AttributeError, match="nothing_such"):
-        weft.nothing_such
+        _ = weft.nothing_such
 
 
 def test_import_is_quick():
     # Nothing but the standard library, and of that no more than needed.
     text = "import sys; before = set(sys.modules); import weft; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert set(done.stdout.split()) <= {"weft", "importlib", "typing", "collections", "re", "sre_compile",
-                                        "functools", "contextlib", "operator", "warnings"} or \
+    assert set(done.stdout.split()) <= {
+        "weft", "importlib", "typing", "collections", "re", "sre_compile", "functools", "contextlib",
+        "operator", "warnings"} or \
         not any(name.startswith(("numpy", "ctypes")) for name in done.stdout.split())
 
 

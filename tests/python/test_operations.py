@@ -83,8 +83,9 @@ def test_put_many(job):
 
 @at_pes(2)
 def test_single_values(job):
-    values = {"i1": -3, "u1": 200, "i2": -300, "u2": 60000, "i4": -70000, "u4": 4000000000, "i8": -2**40,
-              "u8": 2**63 + 5, "f2": 1.5, "f4": -2.25, "f8": 1e300, "c8": 1 - 2j, "bool": True}
+    values = {"i1": -3, "u1": 200, "i2": -300, "u2": 60000, "i4": -70000, "u4": 4000000000,
+              "i8": -2**40, "u8": 2**63 + 5, "f2": 1.5, "f4": -2.25, "f8": 1e300, "c8": 1 - 2j,
+              "bool": True}
     for dtype, value in values.items():
         x = job.zeros((2, 3), dtype)
         job.p(x, value, to=1 - job.rank, index=(1, 2))
@@ -210,7 +211,8 @@ def test_collectives(job):
         assert (y[:4] == 3 * np.arange(4 * me, 4 * me + 4) + 3).all()
         job.reduce(y, x, "prod", root=1)
         if me == 1:
-            assert (y == (np.arange(12) * (np.arange(12) + 1) * (np.arange(12) + 2)).astype(dtype)).all()
+            i = np.arange(12)
+            assert (y == (i * (i + 1) * (i + 2)).astype(dtype)).all()
         job.gather(all_, x, root=1)
         job.scatter(y, all_, root=1)
         assert (y == np.arange(12) + me).all()
@@ -334,8 +336,9 @@ def test_another_jobs_array():
 
 @at_pes(2)
 def test_streams_of_the_stand_in(job):
-    from weft._library import calls
     import ctypes
+
+    from weft._library import calls
 
     stream = ctypes.c_void_p()
     calls.stream_create(ctypes.byref(stream))

@@ -243,9 +243,16 @@ weft.spawn(body, 2)
     process.kill()
     process.wait()
     process.stdout.close()
+
+    def is_alive(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                return stat.read().split(")")[1].split()[0] != "Z"
+        except OSError:
+            return False
+
     for _ in range(100):
-        if not any(os.path.exists(f"/proc/{pid}") and
-                   open(f"/proc/{pid}/stat").read().split(")")[1].split()[0] != "Z" for pid in pids):
+        if not any(is_alive(pid) for pid in pids):
             break
         time.sleep(0.05)
     else:

@@ -146,5 +146,5 @@ def test_operations_and_buffers(job):
     assert y[0] == 9
     assert ctypes.c_float.from_buffer(view).value == 9
     with pytest.raises(AttributeError, match="host memory"):
-        y.__cuda_array_interface__
+        _ = y.__cuda_array_interface__
     assert np.asarray(y).tolist() == y.tolist()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package and its tests have types and style, and are Python 3.9."""
+
+import ast
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = sorted([*ROOT.glob("python/weft/*.py"), *ROOT.glob("tests/python/*.py"),
+                ROOT / "tools/python_bindings.py"])
+
+
+def run_tool(name, *arguments):
+    """Runs a tool of this Python or of PATH at the top of the source; its findings fail the test."""
+    if importlib.util.find_spec(name) is not None:
+        command = [sys.executable, "-m", name]
+    elif shutil.which(name):
+        command = [name]
+    else:
+        pytest.skip(f"no {name} here")
+    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_types(tmp_path):
+    run_tool("mypy", "--config-file", "python/mypy.ini", "--cache-dir", str(tmp_path), "python/weft")
+
+
+def test_style():
+    run_tool("ruff", "check", "--no-cache", "--config", "python/ruff.toml",
+             *(str(file.relative_to(ROOT)) for file in FILES))
+
+
+def annotations_of(tree):
+    """Yields the annotations of variables, parameters and results, which 3.9 evaluates."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
+            yield node.annotation
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
+            yield node.returns
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_syntax_of_python_3_9(file):
+    tree = ast.parse(file.read_text(), str(file), feature_version=(3, 9))
+    for annotation in annotations_of(tree):
+        for node in ast.walk(annotation):
+            assert not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)), \
+                f"{file.name}:{node.lineno}: X | Y is Python 3.10: write Union or Optional"
