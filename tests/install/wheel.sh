@@ -29,7 +29,7 @@ check() {
 check "six lines" "$(env/bin/python -m weft run -n 4 six.py | sort)" "$expected"
 check "six lines by the script" "$(env/bin/weft run -n 4 six.py | sort)" "$expected"
 check "over the software adapter" "$(WEFT_HCA=soft WEFT_PATH=gda env/bin/weft run -n 4 six.py | sort)" "$expected"
-check "the library" "$(env/bin/python -c 'import weft; print(weft._library.library_path())')" \
+check "the library" "$(env/bin/python -c 'import weft._library as l; print(l.library_path())')" \
     "$(ls -d env/lib/python3*/site-packages | sed "s,^,$folder/,")/weft/lib/libweft.so.0"
 [ -e "$(env/bin/weft include)/weft_device.h" ]
 [ -e "$(env/bin/python -c 'import weft; print(weft.include())')/weft_device.h" ]
