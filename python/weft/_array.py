@@ -278,8 +278,8 @@ class RawArray(Array):
     to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__ (host).
     """
 
-    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_holder", "_contiguous", "shape",
-                 "strides", "__weakref__")
+    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
+                 "shape", "strides", "__weakref__")
 
     def __init__(self, holder: Union[Block, PeerMemory], dtype: DType, shape: Shape, address: int,
                  strides: Optional[Tuple[int, ...]] = None) -> None:
@@ -338,8 +338,17 @@ class RawArray(Array):
         del self._address
         if self._contiguous:
             del self._nbytes
+        try:
+            del self._element
+        except AttributeError:
+            pass  # not used so far
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_element":
+            from ._operations import Element
+
+            self._element = Element(self)
+            return self._element
         # The two are absent where they must not be used.
         if name in ("_address", "_nbytes"):
             self._require_block()

@@ -36,6 +36,11 @@ class NumpyArray(Array, numpy.ndarray):
                 contiguous(self._memory(), self)
             self._nbytes = self.nbytes
             return self._nbytes
+        if name == "_element":
+            from ._operations import Element
+
+            self._element = Element(self)
+            return self._element
         raise AttributeError(name)
 
     @property
@@ -63,6 +68,7 @@ class NumpyArray(Array, numpy.ndarray):
     def _forget(self) -> None:
         self.__dict__.pop("_address", None)
         self.__dict__.pop("_nbytes", None)
+        self.__dict__.pop("_element", None)
 
     def numpy(self) -> Any:
         """Returns a plain numpy array of the same memory."""

@@ -112,6 +112,39 @@ def _element(array: Any, index: Any) -> Tuple[int, DType]:
     return address, memory.dtype
 
 
+class Element:
+    """What p and g need to know of an array's first element; an array keeps it from its first use."""
+
+    __slots__ = ("address", "count", "size", "put", "get", "pack", "out")
+
+    def __init__(self, array: Any) -> None:
+        memory = contiguous(memory_of(array), array)
+        dtype = memory.dtype
+        if dtype is None or dtype.itemsize not in _P or not memory.nbytes:
+            raise AttributeError("no single values")
+        self.address, self.size = memory.address, dtype.itemsize
+        self.count = memory.nbytes // dtype.itemsize if len(memory.shape) == 1 else 1
+        self.put, self.get = _P[dtype.itemsize], _G[dtype.itemsize]
+        self.out = _OUTPUTS.get(dtype.name)
+        self.pack = _packer(dtype)
+
+
+def _packer(dtype: DType) -> Any:
+    """Returns the function from a value to its bit pattern."""
+    if dtype.weft in _INTEGERS or dtype.itemsize == 1:
+        bits = 8 * dtype.itemsize
+        least, most = (0, 2**bits - 1) if dtype.name[0] == "u" else (-2**(bits - 1), 2**(bits - 1) - 1)
+
+        def pack(value: Any) -> int:
+            # ctypes keeps the lower bits of a negative number.
+            if value.__class__ is int and least <= value <= most and dtype.code != "?":
+                return value
+            return bits_of(dtype, value)
+
+        return pack
+    return lambda value: bits_of(dtype, value)
+
+
 class Operations:
     """One-sided operations. A Job has them on its default context, a Context on its own.
 
@@ -241,6 +274,16 @@ class Operations:
 
     def p(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
         """Stores `value` into element `index` of `dst` at PE `to`, as one access."""
+        try:
+            element = dst._element
+            if index == 0 or (index.__class__ is int and 0 < index < element.count):
+                status = element.put(self._handle_ctx, element.address + index * element.size,
+                                     element.pack(value), to)
+                if not status:
+                    return
+                raise_error(status, self._of_job(), dst)
+        except AttributeError:
+            pass
         address, dtype = _element(dst, index)
         call = _P.get(dtype.itemsize)
         if call is None:
@@ -251,6 +294,18 @@ class Operations:
 
     def g(self, src: Any, of: int, *, index: Any = 0) -> Any:
         """Returns element `index` of `src` at PE `of`, read as one access."""
+        try:
+            element = src._element
+            if element.out is not None and (
+                    index == 0 or (index.__class__ is int and 0 < index < element.count)):
+                out = element.out()
+                status = element.get(self._handle_ctx, element.address + index * element.size,
+                                     _byref(out), of)
+                if not status:
+                    return out.value
+                raise_error(status, self._of_job(), src)
+        except AttributeError:
+            pass
         address, dtype = _element(src, index)
         call = _G.get(dtype.itemsize)
         if call is None:
@@ -486,6 +541,13 @@ class Operations:
             check(calls.quiet_on_stream(self._handle_ctx, stream_of(stream)))
 
 
+_byref = ctypes.byref
+_OUTPUTS = {
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
 _UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 _put = function("weft_put")
 _get = function("weft_get")

@@ -61,6 +61,9 @@ python3-numpy      /usr/bin/python3 -c "import numpy"
 python3-pytest     /usr/bin/python3 -c "import pytest"
 python3-hypothesis /usr/bin/python3 -c "import hypothesis"
 '
+packages_wheel='
+python3-venv    python3 -c "import venv, ensurepip"
+'
 packages_hosts='
 iproute2        command -v ip
 slurmd          [ -x /usr/sbin/slurmd ]
