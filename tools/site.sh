@@ -19,7 +19,7 @@ cp $tools/weft.css $tools/site.js "$out"
 # Groups of the navigation with their pages, in reading order.
 groups=(
     'Start:index demo coming-from gallery status glossary'
-    'Programs:examples launching hosts device files abi security'
+    'Programs:examples python launching hosts device files abi security'
     'Machines and networks:machine net gda man/weft-reasons.7'
     'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference
                 variables'

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FILES = sorted([*ROOT.glob("python/weft/*.py"), *ROOT.glob("tests/python/*.py"),
-                ROOT / "tools/python_bindings.py"])
+FOLDERS = ["python", "python/weft", "tests/python", "bench/python"]
+FILES = sorted([ROOT / "tools/python_bindings.py",
+                *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])
 
 
 def run_tool(name, *arguments):
