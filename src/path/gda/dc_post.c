@@ -449,10 +449,12 @@ static void report_tested(const struct gda *gda, int pe)
 {
     const struct path_world *world = gda->world;
     for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && world->report_found; kind++) {
+        char found[PATH_FOUND_BYTES] = "by DC";
         if (!world->choices[kind] || world->choices[kind][pe].path != PATH_GDA)
             continue;
         world->report_tested(world, (weft_kind)kind, pe);
-        world->report_found(world, (weft_kind)kind, pe, "by DC");
+        if (!gda_refine(world, (weft_kind)kind, pe, found, sizeof found)) /* of GPU memory */
+            world->report_found(world, (weft_kind)kind, pe, found);
     }
     log_debug(LOG_GDA, "path gda to PE %d: DC tested at first use", pe);
 }
