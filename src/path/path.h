@@ -239,9 +239,10 @@ struct path_ops {
     weft_status (*gpu_memory)(struct path_common *common);
 
     /* transport: the transport (enum weft_dev_carrier) by which device code of that target posts
-     * operations to this path itself; 0, or NULL: device code uses the proxy. device: fills the
+     * operations to this path itself, to PE pe, or for pe -1 to some PE; 0, or NULL: device code
+     * uses the proxy. device: fills the
      * path's part of *dev, whose segments are filled already. */
-    unsigned (*transport)(const struct path_common *common, bool cuda);
+    unsigned (*transport)(const struct path_common *common, bool cuda, int pe);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
     /* Names the device that a queue of device code to the PE uses, "mlx5_0, port 1"; "" if it uses

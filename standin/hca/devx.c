@@ -179,7 +179,7 @@ static int query_caps(struct command *c)
 {
     static const struct hca_devx_field cqe_version = {0x10 + 0x3c, 0, 4},
                                        half_address = {0x10 + 0x40, 31, 1},
-                                       log_bf = {0x10 + 0x4c, 16, 5},
+                                       dct = {0x10 + 0x40, 5, 1}, log_bf = {0x10 + 0x4c, 16, 5},
                                        endianness = {0x10 + 0x8, 30, 2},
                                        mode_1 = {0x10 + 0x8, 25, 1},
                                        operations = {0x10 + 0x10, 0, 16},
@@ -193,6 +193,7 @@ static int query_caps(struct command *c)
     if (type == GENERAL) {
         set(c->out, cqe_version, 1);
         set(c->out, half_address, c->device->config->link == LINK_IB);
+        set(c->out, dct, gid_count(c->device) == 1); /* RoCE v2 has no DC here */
         set(c->out, log_bf, 9);
     } else if (type == ATOMIC) {
         if (c->device->config->atomics == ATOMICS_NONE) /* all fields are 0 */

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "gpu/gpu.h"
+#include "path/gda/dc.h"
 #include "path/gda/error.h"
 
 #include <stdio.h>
@@ -285,6 +286,7 @@ static void stop_queue(struct gda_failover *f, uint32_t number, const char *caus
     stop_end(f, queue);
     if (queue->pe != f->gda->world->pe)
         return;
+    gda_close_target(f->gda, gda_queue_adapter(f->gda, number));
     gda_stop_new_links(f, "a queue from the adapter to itself failed");
     stop_queues_of(f, gda_queue_adapter(f->gda, number),
                    "a queue from the adapter to itself failed");
@@ -376,6 +378,12 @@ static bool read_mail(struct gda_failover *f)
     return any;
 }
 
+static void stop_adapter(struct gda_failover *f, uint32_t adapter)
+{
+    stop_queues_of(f, adapter, "the port is down");
+    gda_dc_stop(f->gda, adapter, "the port is down");
+}
+
 /* A NIC without its port would retransmit for half a minute before it reports an error. */
 static void check_ports(struct gda_failover *f, uint64_t now)
 {
@@ -386,7 +394,7 @@ static void check_ports(struct gda_failover *f, uint64_t now)
                     port.state != IBV_PORT_ACTIVE;
         f->down_ns[a] = down ? (f->down_ns[a] ? f->down_ns[a] : now) : 0;
         if (down && now - f->down_ns[a] >= GDA_DOWN_AFTER)
-            stop_queues_of(f, a, "the port is down");
+            stop_adapter(f, a);
     }
 }
 

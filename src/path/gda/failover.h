@@ -191,6 +191,11 @@ bool gda_needs_numbers(const struct gda_failover *f, int pe);
 /* Stops links that are being connected. A peer may use their NIC already. */
 void gda_stop_new_links(struct gda_failover *f, const char *cause);
 
+/* A test of a queue to PE pe writes this value, which differs in every byte, plus the number of the
+ * NIC, to word 0 there, reads it back, and adds it to word 1. */
+#define GDA_TEST_VALUE 0x9e3779b97f4a7c15u
+struct weft_dev_gda_place gda_test_word(const struct gda *gda, int pe, uint32_t adapter, int i);
+
 /* Takes the next step of each new link. Returns whether there was one to take. */
 bool gda_advance_links(struct gda_failover *f);
 void gda_free_new_links(struct gda_failover *f);
