@@ -5,9 +5,11 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "path/net/encrypt.h"
 #include "path/net/near.h"
 #include "unit/callocs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,7 +29,7 @@ static struct {
     int getinfos, errors[2]; /* by call */
     bool no_hints;
     int dups, frees;
-    char universe[16], receives[16];
+    char universe[16], receives[16], buffers[16];
     struct fi_info hints;
     bool hinted[2];
     uint32_t version;
@@ -60,6 +63,7 @@ static int list(uint32_t version, const char *node, const char *service, uint64_
         f.hints = *hints;
     snprintf(f.universe, sizeof f.universe, "%s", getenv("FI_UNIVERSE_SIZE"));
     snprintf(f.receives, sizeof f.receives, "%s", getenv("FI_OFI_RXM_MSG_RX_SIZE"));
+    snprintf(f.buffers, sizeof f.buffers, "%s", getenv("FI_OFI_RXM_BUFFER_SIZE"));
     *found = f.errors[f.getinfos] ? NULL : f.getinfos ? more : infos;
     return f.errors[f.getinfos++];
 }
@@ -210,6 +214,26 @@ bool __wrap_net_is_down(const char *root, const char *name)
 /* Contents of the `type` file of an interface in sysfs; NULL: no such file. */
 static const char *link_type;
 static int files_open;
+
+/* RDMA devices of the node, and how often libfabric was called without /proc/kallsyms. */
+static const char *rdma_devices;
+static int restricted_calls;
+
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+DIR *__wrap_opendir(const char *path)
+{
+    if (strcmp(path, "/sys/class/infiniband") != 0)
+        return __real_opendir(path);
+    return rdma_devices ? __real_opendir(rdma_devices) : NULL;
+}
+
+void __wrap_driver_run_without_kallsyms(void (*run)(void *argument), void *argument);
+void __wrap_driver_run_without_kallsyms(void (*run)(void *argument), void *argument)
+{
+    restricted_calls++;
+    run(argument);
+}
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
@@ -244,11 +268,11 @@ static char eth[] = "eth0", tcp[] = "tcp";
 
 static int prepare(void **context)
 {
-    static const char *const variables[] = {"WEFT_FABRIC_PROVIDER", "WEFT_FABRIC_INTERFACE",
-                                            "WEFT_RAILS", "FI_UNIVERSE_SIZE",
-                                            "FI_OFI_RXM_MSG_RX_SIZE"};
+    static const char *const variables[] = {
+        "WEFT_FABRIC_PROVIDER", "WEFT_FABRIC_INTERFACE",  "WEFT_RAILS",
+        "FI_UNIVERSE_SIZE",     "FI_OFI_RXM_MSG_RX_SIZE", "FI_OFI_RXM_BUFFER_SIZE"};
     (void)context;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         unsetenv(variables[i]);
     config_reset();
     memset(&f, 0, sizeof f);
@@ -296,6 +320,7 @@ static weft_status find(void)
     assert_int_equal(files_open, 0);
     assert_null(getenv("FI_UNIVERSE_SIZE"));
     assert_null(getenv("FI_OFI_RXM_MSG_RX_SIZE"));
+    assert_null(getenv("FI_OFI_RXM_BUFFER_SIZE"));
     return status;
 }
 
@@ -369,6 +394,28 @@ static void all_pes_encrypt_or_none(void **context)
     prepare(NULL);
 }
 
+/* Only RDMA devices need what libfabric learns from the kernel's symbols. */
+static void symbols_are_read_for_rdma_devices(void **context)
+{
+    char empty[] = "/tmp/weft-test-offers-XXXXXX";
+    (void)context;
+    assert_non_null(mkdtemp(empty));
+    const struct {
+        const char *devices;
+        int restricted;
+    } rows[] = {{NULL, 1}, {empty, 1}, {"/", 0}};
+    agreed = WEFT_ERR_PEER_DEAD; /* no selection follows */
+    for (int i = 0; i < 3; i++) {
+        f.getinfos = restricted_calls = c.chosen = 0;
+        rdma_devices = rows[i].devices;
+        assert_int_equal(find(), WEFT_ERR_PEER_DEAD);
+        assert_int_equal(f.getinfos, 1);
+        assert_int_equal(restricted_calls, rows[i].restricted);
+    }
+    rdma_devices = NULL;
+    rmdir(empty);
+}
+
 static void queues_are_made_for_the_peers_of_the_job(void **context)
 {
     static const struct {
@@ -392,6 +439,7 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
         assert_int_equal(callocs.memory, blocks_before);
     }
     assert_string_equal(f.receives, "128");
+    assert_int_equal(atoi(f.buffers), NET_WIRE_BYTES);
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "96", 1);
     memset(&f, 0, sizeof f);
     assert_int_equal(net_find_nics(&world, &selection, found.lacks, found.has), WEFT_ERR_PEER_DEAD);
@@ -644,6 +692,7 @@ int main(void)
         cmocka_unit_test_setup(the_hints_are_what_the_path_can_use, prepare),
         cmocka_unit_test_setup(the_configuration_is_used, prepare),
         cmocka_unit_test_setup(all_pes_encrypt_or_none, prepare),
+        cmocka_unit_test_setup(symbols_are_read_for_rdma_devices, prepare),
         cmocka_unit_test_setup(queues_are_made_for_the_peers_of_the_job, prepare),
         cmocka_unit_test_setup(what_a_provider_can_do_is_described, prepare),
         cmocka_unit_test_setup(whom_an_address_reaches_is_described, prepare),
