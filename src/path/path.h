@@ -42,9 +42,11 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
-/* PATH_MAIL_BYTES: memory in a PE's system segment for each PE, in which paths of that PE leave
- * messages for the path's threads here. */
-enum { PATH_MAIL_BYTES = 256 };
+/* Memory in a PE's system segment for each PE. PATH_WORDS_BYTES: words that a NIC of that PE writes
+ * when it tests a new link. PATH_MAIL_BYTES: where paths of that PE leave messages for the path's
+ * threads here, by CPUs. No NIC has the mail registered, so a PE that leaves none takes no page of
+ * it. */
+enum { PATH_WORDS_BYTES = 16, PATH_MAIL_BYTES = 256, PATH_MAIL_PAGE = 4096 };
 enum { PATH_FOUND_BYTES = 320, PATH_LACKS_BYTES = 512, PATH_REASON_BYTES = 640 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
@@ -77,6 +79,7 @@ struct path_world {
      * the path of the pair. */
     enum path_id atomics[MEMORY_KINDS];
     size_t sizes[SEG_COUNT]; /* bytes of each PE's part of the host segments */
+    size_t words_offset;     /* in the system segment: [npes][PATH_WORDS_BYTES], by sender */
     size_t mail_offset;      /* in the system segment: [npes][PATH_MAIL_BYTES], by sender */
     uint64_t wait_limit_ns;  /* limit of any wait; 0: none */
     int cpus;                /* number of CPUs that the PEs of this node may run on */

@@ -78,15 +78,14 @@ static weft_status register_slab(const struct gda_adapter *adapter, struct gda_s
                            adapter->name, bytes, strerror(errno));
 }
 
-/* Memory that is zero, and takes pages only where it is written. */
-static void *map_zeros(size_t bytes)
+void *gda_map_zeros(size_t bytes)
 {
     void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return area == MAP_FAILED ? NULL : area;
 }
 
-static void unmap_zeros(void *area, size_t bytes)
+void gda_unmap_zeros(void *area, size_t bytes)
 {
     if (area)
         munmap(area, bytes);
@@ -197,7 +196,7 @@ static weft_status create_requests(struct gda *gda)
 {
     size_t bytes = WEFT_DEV_GDA_LINE + (size_t)gda->world->npes;
     gda->requests_bytes = (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
-    gda->requests = map_zeros(gda->requests_bytes);
+    gda->requests = gda_map_zeros(gda->requests_bytes);
     if (!gda->requests)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory for requests of device code");
     gda->alarm = (uint32_t *)(void *)gda->requests;
@@ -215,11 +214,11 @@ weft_status gda_create_queue_tables(struct gda *gda)
     size_t count = gda_queue_count(gda), npes = (size_t)gda->world->npes;
     gda->queue_bytes = gda_layout_of(gda, 0).bytes;
     gda->area_bytes = count * gda->queue_bytes;
-    gda->area = map_zeros(gda->area_bytes);
-    gda->queues = map_zeros(queue_table_bytes(gda));
-    gda->marks = map_zeros(mark_bytes(gda));
-    gda->fillers = map_zeros(mark_bytes(gda));
-    gda->busy = map_zeros(busy_bytes(gda));
+    gda->area = gda_map_zeros(gda->area_bytes);
+    gda->queues = gda_map_zeros(queue_table_bytes(gda));
+    gda->marks = gda_map_zeros(mark_bytes(gda));
+    gda->fillers = gda_map_zeros(mark_bytes(gda));
+    gda->busy = gda_map_zeros(busy_bytes(gda));
     gda->qps = calloc(count, sizeof *gda->qps);
     gda->addresses = calloc(npes * gda->count, sizeof *gda->addresses);
     gda->seeds = calloc(npes, sizeof *gda->seeds);
@@ -309,18 +308,18 @@ void gda_destroy_queues(struct gda *gda)
         }
         free(slab);
     }
-    unmap_zeros(gda->area, gda->area_bytes);
-    unmap_zeros(gda->queues, queue_table_bytes(gda));
-    unmap_zeros(gda->marks, mark_bytes(gda));
-    unmap_zeros(gda->fillers, mark_bytes(gda));
-    unmap_zeros(gda->busy, busy_bytes(gda));
+    gda_unmap_zeros(gda->area, gda->area_bytes);
+    gda_unmap_zeros(gda->queues, queue_table_bytes(gda));
+    gda_unmap_zeros(gda->marks, mark_bytes(gda));
+    gda_unmap_zeros(gda->fillers, mark_bytes(gda));
+    gda_unmap_zeros(gda->busy, busy_bytes(gda));
     free(gda->qps);
     free(gda->used);
     free(gda->addresses);
     free(gda->seeds);
     free(gda->links);
     free(gda->device_queues);
-    unmap_zeros(gda->requests, gda->requests_bytes);
+    gda_unmap_zeros(gda->requests, gda->requests_bytes);
 }
 
 /* --------------------------------------------------------------------------------- the exchange */

@@ -198,8 +198,8 @@ static struct weft_dev_gda_place test_word(const struct gda_failover *f,
 {
     struct gda *gda = f->gda;
     struct peer peer = {.world = gda->world, .pe = link->pe};
-    size_t row = gda->world->mail_offset + (size_t)gda->world->pe * PATH_MAIL_BYTES;
-    size_t at = row + offsetof(struct gda_mail, test) + (size_t)i * sizeof(uint64_t), bytes = 8;
+    size_t row = gda->world->words_offset + (size_t)gda->world->pe * PATH_WORDS_BYTES;
+    size_t at = row + (size_t)i * sizeof(uint64_t), bytes = 8;
     return gda_resolve_remote(gda, link->adapter, (struct remote){&peer, SEG_SYSTEM, at}, &bytes);
 }
 

@@ -459,6 +459,9 @@ void gda_destroy_qp(struct gda_qp *qp);
 /* Gives a queue that the NIC has refused its place in the area. */
 void gda_place_absent_queue(const struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                             const struct gda_layout *at, char *area);
+/* Memory that is zero, and takes pages only where it is written. NULL: there is none. */
+void *gda_map_zeros(size_t bytes);
+void gda_unmap_zeros(void *area, size_t bytes);
 /* Bytes of the area for the queues to one PE, and where they begin. */
 size_t gda_link_bytes(const struct gda *gda);
 char *gda_link_area(const struct gda *gda, int pe);
