@@ -512,6 +512,7 @@ weft_status job_join_paths(struct weft_job *job, weft_status chosen)
             job->paths.atomics[kind] = (enum path_id)wishes.atomics[kind];
             job_show_atomics(job, (weft_kind)kind);
         }
+    job->paths.joins = wishes.wanted;
     for (int path = 0; path < PATH_COUNT && !status; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
         if (!(wishes.wanted & 1u << path))

@@ -75,6 +75,7 @@ struct path_world {
     struct path_found
         *found[PATH_COUNT]; /* result of that path's probe(); NULL: it was not called */
     struct path_common *common[PATH_COUNT]; /* result of that path's join() */
+    uint32_t joins; /* while paths join: bit per path that joins now; the same at every PE */
     /* The path of all atomics on memory of that kind, the same at every PE; PATH_NONE: they take
      * the path of the pair. */
     enum path_id atomics[MEMORY_KINDS];

@@ -707,6 +707,14 @@ static weft_status open_contexts(struct gda_failover *f)
     return status;
 }
 
+bool gda_may_fail_over(const struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    const enum path_id spare = path_ops_of(PATH_GDA)->spare;
+    return (world->common[spare] || world->joins >> spare & 1) &&
+           name_count(gda) <= GDA_MAIL_QUEUES;
+}
+
 weft_status gda_begin(struct path_common *common)
 {
     struct gda *gda = (struct gda *)(void *)common;
@@ -734,6 +742,10 @@ weft_status gda_begin(struct path_common *common)
     weft_status status = f->states && f->spares
                              ? open_contexts(f)
                              : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (!status && gda->no_loop[0]) {
+        gda_publish_link(gda, world->pe);
+        gda_stop_link(f, world->pe, gda->no_loop);
+    }
     int error = status ? 0 : thread_start(&f->thread, run_failover, f);
     if (error)
         status = base_fail(WEFT_ERR_SYSTEM, "path gda: pthread_create of the failover thread: %s",

@@ -3,6 +3,7 @@
 #include "path/gda/gda.h"
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
 
@@ -39,9 +40,22 @@ static weft_status create_job_state(struct gda *gda)
     weft_status status = gda_register_segments(gda);
     if (!status)
         status = create_bounce(gda);
-    if (!status)
-        status = gda_create_queue_tables(gda);
-    return status || !gda->eager ? status : gda_create_links(gda, 0, gda->world->npes);
+    return status ? status : gda_create_queue_tables(gda);
+}
+
+/* Collective. Where an adapter refuses a queue, queues are connected at their first use instead, if
+ * another path can execute the requests of those that are refused then. */
+static weft_status create_all_links(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    weft_status status = gda->eager ? gda_create_links(gda, 0, world->npes) : WEFT_OK;
+    status = boot_agree(world->boot, status);
+    if (status != WEFT_ERR_SYSTEM || !gda_may_fail_over(gda))
+        return status;
+    log_info(LOG_GDA, "path gda: queues are connected at their first use: %s", base_last_error());
+    gda_drop_links(gda);
+    gda->eager = false;
+    return WEFT_OK;
 }
 
 weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
@@ -63,6 +77,8 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     pthread_mutex_init(&gda->lock, NULL);
     pthread_mutex_init(&gda->cuda_lock, NULL);
     weft_status status = boot_agree(world->boot, create_job_state(gda));
+    if (!status)
+        status = create_all_links(gda);
     return status ? status : gda_connect(gda);
 }
 
