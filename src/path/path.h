@@ -208,6 +208,10 @@ struct path_ops {
      * over the job, so PEs that have not chosen it call it too. NULL: no state. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
 
+    /* Bytes that this PE keeps of each PE from the start of a job whose PEs reach each other over
+     * the path, with that many NICs and contexts. NULL: none. */
+    size_t (*peer_bytes)(int nics, int contexts);
+
     /* The path that executes operations of this one when the connection to a PE fails; PATH_SELF:
      * none. A job that uses this path joins the other too, if it may use it. */
     enum path_id spare;

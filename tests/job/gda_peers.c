@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-enum { MOST_BYTES = 136, PAGE = 4096 }; /* with the 113 of path net at most 256 */
+enum { MOST_BYTES = 256, PAGE = 4096 };
 
 static struct gda *gda;
 static size_t system_bytes; /* the part of the system segment that adapters have registered */
@@ -38,19 +38,6 @@ static size_t count_resident(void *area, size_t bytes)
     return resident;
 }
 
-/* The arrays of struct gda and struct gda_failover that are filled when the job begins. */
-static size_t bytes_of_a_peer(void)
-{
-    size_t keys = (size_t)gda->chunks * (gda->relaxed ? 2 : 1) * sizeof *gda->remote_keys;
-    size_t adapter = keys + sizeof *gda->addresses;
-    size_t queues = (gda_queues_to_pe(gda) + gda->queues_per_pe) * sizeof *gda->failover->states;
-    size_t bits = (gda->queues_per_pe + 7) / 8; /* `used` */
-    size_t simt = WEFT_DEV_PARTS * sizeof(uint64_t);
-    return gda->count * adapter + queues + bits + simt + sizeof *gda->links + sizeof *gda->wanted +
-           sizeof *gda->device_queues + sizeof *gda->seeds + SEG_COUNT * sizeof *gda->bases +
-           PATH_WORDS_BYTES;
-}
-
 int main(void)
 {
     weft_job *job;
@@ -58,9 +45,12 @@ int main(void)
     int me = weft_my_pe(job), n = weft_n_pes(job);
     weft_ctx *ctx = weft_default_ctx(job);
     CHECK(gda && gda->failover && !gda->eager);
-    printf("PE %d: %zu bytes for each peer from the start, of which adapters pin %d\n", me,
-           bytes_of_a_peer(), PATH_WORDS_BYTES);
-    CHECK(bytes_of_a_peer() <= MOST_BYTES);
+    size_t bytes = path_ops_of(PATH_GDA)->peer_bytes((int)gda->count, 2),
+           net = path_ops_of(PATH_NET)->peer_bytes(1, 2);
+    printf(
+        "PE %d: %zu bytes for each peer from the start, of which adapters pin %d; path net %zu\n",
+        me, bytes, PATH_WORDS_BYTES, net);
+    CHECK(bytes + net <= MOST_BYTES);
     CHECK(gda->world->mail_offset % PAGE == 0 && system_bytes == gda->world->mail_offset);
     CHECK(gda->world->words_offset + (size_t)n * PATH_WORDS_BYTES <= system_bytes);
     bool any = false;

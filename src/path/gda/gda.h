@@ -298,6 +298,9 @@ weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *don
 /* Entry of the table of path operations: see path.h. */
 weft_status gda_begin(struct path_common *common);
 
+/* See struct path_ops. */
+size_t gda_peer_bytes(int nics, int contexts);
+
 /* Whether another path executes the requests of failed queues, once the paths have begun. */
 bool gda_may_fail_over(const struct gda *gda);
 void gda_end_failover(struct gda *gda);

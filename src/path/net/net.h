@@ -442,6 +442,9 @@ uint64_t net_derive_incoming_word(const struct path_common *net, int pe);
 bool net_reserve_peers(struct path_common *net, int npes, int rail_count);
 void net_free_peers(struct path_common *net, int npes);
 
+/* See struct path_ops. */
+size_t net_peer_bytes(int nics, int contexts);
+
 /* Posts as many receives on the rail as the peers that are begun need. */
 weft_status net_post_receives(struct path_common *net, int rail);
 
