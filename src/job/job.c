@@ -396,6 +396,7 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     free(job->paths.map);
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         free(job->paths.choices[kind]);
+    job_free_texts(job);
     job->paths = (struct path_world){0};
     if (job->boot)
         job->boot->ops->close(job->boot, clean);

@@ -347,23 +347,22 @@ struct path_facts {
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
 };
 
+/* The texts are the job's: choices with the same text share it (job_share_text()). */
 struct path_choice {
     enum path_id path;
-    _Atomic bool proven;            /* The path test has passed: data, flags and atomics arrived. */
-    uint32_t failed;                /* bit per path whose path test failed between the two PEs */
-    char reason[PATH_REASON_BYTES]; /* why no better path was chosen; from `chosen_at` on, why this
-                                       one was */
+    _Atomic bool proven; /* The path test has passed: data, flags and atomics arrived. */
     uint16_t chosen_at;
+    uint32_t failed; /* bit per path whose path test failed between the two PEs */
     /* Later changes, under the job's lock of the published choices. */
-    uint16_t shown;               /* reason number in the black box, without `found` */
-    char found[PATH_FOUND_BYTES]; /* how the path reaches that memory, as the path reports; may
-                                     change */
+    uint16_t shown;     /* reason number in the black box, without `found` */
+    const char *reason; /* why no better path was chosen; from `chosen_at` on, why this one was */
+    const char *found;  /* how the path reaches that memory, as the path reports; may change */
 };
 
-/* Fills path and reason. WEFT_ERR_NO_PATH if no path is left: the error text and choice->reason
- * name each path's reason, and the path is PATH_NONE. */
+/* Fills path and reason, whose text is `text`. WEFT_ERR_NO_PATH if no path is left: the error text
+ * and choice->reason name each path's reason, and the path is PATH_NONE. */
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
-                        struct path_choice *choice);
+                        struct path_choice *choice, char text[PATH_REASON_BYTES]);
 
 /* Why `path` is used between the two PEs, or is not, if `chosen` is used. */
 const char *path_why(enum path_id path, const struct path_facts *facts,

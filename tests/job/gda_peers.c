@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-enum { MOST_BYTES = 256, PAGE = 4096 };
+enum { MOST_BYTES = 256, CHOICE_BYTES = 40, PAGE = 4096 };
 
 static struct gda *gda;
 static size_t system_bytes; /* the part of the system segment that adapters have registered */
@@ -38,6 +38,19 @@ static size_t count_resident(void *area, size_t bytes)
     return resident;
 }
 
+/* Choices with the same text share it. */
+static void check_texts(int n)
+{
+    const struct path_choice *choices = gda->world->choices[WEFT_HOST];
+    CHECK(sizeof *choices <= CHOICE_BYTES);
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            CHECK((strcmp(choices[a].reason, choices[b].reason) == 0) ==
+                  (choices[a].reason == choices[b].reason));
+    int one = (gda->world->pe + 1) % n, other = (gda->world->pe + 2) % n;
+    CHECK(choices[one].reason == choices[other].reason && choices[one].reason[0]);
+}
+
 int main(void)
 {
     weft_job *job;
@@ -53,6 +66,7 @@ int main(void)
     CHECK(bytes + net <= MOST_BYTES);
     CHECK(gda->world->mail_offset % PAGE == 0 && system_bytes == gda->world->mail_offset);
     CHECK(gda->world->words_offset + (size_t)n * PATH_WORDS_BYTES <= system_bytes);
+    check_texts(n);
     bool any = false;
     for (int pe = 0; pe < n; pe++)
         any |= gda_link_of(gda, pe) != GDA_LINK_NONE;
