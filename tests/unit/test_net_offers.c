@@ -5,7 +5,6 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "path/net/encrypt.h"
 #include "path/net/near.h"
 #include "unit/callocs.h"
 
@@ -29,7 +28,7 @@ static struct {
     int getinfos, errors[2]; /* by call */
     bool no_hints;
     int dups, frees;
-    char universe[16], receives[16], buffers[16];
+    char universe[16], receives[16];
     struct fi_info hints;
     bool hinted[2];
     uint32_t version;
@@ -63,7 +62,6 @@ static int list(uint32_t version, const char *node, const char *service, uint64_
         f.hints = *hints;
     snprintf(f.universe, sizeof f.universe, "%s", getenv("FI_UNIVERSE_SIZE"));
     snprintf(f.receives, sizeof f.receives, "%s", getenv("FI_OFI_RXM_MSG_RX_SIZE"));
-    snprintf(f.buffers, sizeof f.buffers, "%s", getenv("FI_OFI_RXM_BUFFER_SIZE"));
     *found = f.errors[f.getinfos] ? NULL : f.getinfos ? more : infos;
     return f.errors[f.getinfos++];
 }
@@ -268,11 +266,11 @@ static char eth[] = "eth0", tcp[] = "tcp";
 
 static int prepare(void **context)
 {
-    static const char *const variables[] = {
-        "WEFT_FABRIC_PROVIDER", "WEFT_FABRIC_INTERFACE",  "WEFT_RAILS",
-        "FI_UNIVERSE_SIZE",     "FI_OFI_RXM_MSG_RX_SIZE", "FI_OFI_RXM_BUFFER_SIZE"};
+    static const char *const variables[] = {"WEFT_FABRIC_PROVIDER", "WEFT_FABRIC_INTERFACE",
+                                            "WEFT_RAILS", "FI_UNIVERSE_SIZE",
+                                            "FI_OFI_RXM_MSG_RX_SIZE"};
     (void)context;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 5; i++)
         unsetenv(variables[i]);
     config_reset();
     memset(&f, 0, sizeof f);
@@ -320,7 +318,6 @@ static weft_status find(void)
     assert_int_equal(files_open, 0);
     assert_null(getenv("FI_UNIVERSE_SIZE"));
     assert_null(getenv("FI_OFI_RXM_MSG_RX_SIZE"));
-    assert_null(getenv("FI_OFI_RXM_BUFFER_SIZE"));
     return status;
 }
 
@@ -439,7 +436,6 @@ static void queues_are_made_for_the_peers_of_the_job(void **context)
         assert_int_equal(callocs.memory, blocks_before);
     }
     assert_string_equal(f.receives, "128");
-    assert_int_equal(atoi(f.buffers), NET_WIRE_BYTES);
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "96", 1);
     memset(&f, 0, sizeof f);
     assert_int_equal(net_find_nics(&world, &selection, found.lacks, found.has), WEFT_ERR_PEER_DEAD);
