@@ -449,6 +449,13 @@ static bool is_move(uint32_t opcode)
            opcode == CMD_2RST;
 }
 
+/* Counts a command that connects a queue. Returns whether SOFT_HCA_FAIL=connect refuses it. */
+static bool refuses_connection(struct device *d)
+{
+    return ++d->record.connections >= d->config->fail_at && d->config->fail_at &&
+           d->config->fail == FAIL_CONNECT;
+}
+
 static int modify_qp(struct command *c, struct qp *qp)
 {
     uint32_t opcode = get(c, in_opcode);
@@ -458,6 +465,8 @@ static int modify_qp(struct command *c, struct qp *qp)
         return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (get(c, in_number) != qp->qpn)
         return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
+    if (opcode == CMD_INIT2RTR && refuses_connection(c->device))
+        return refuse_command(c, STATUS_BAD_RESOURCE, "SOFT_HCA_FAIL=connect");
     unsigned what = read_move(c, opcode, &m);
     if (m.access & m.access_set & MR_REMOTE_ATOMIC && c->device->config->atomics == ATOMICS_NONE)
         return refuse_command(c, STATUS_BAD_PARAM, "rae is set, but the adapter has no atomics");

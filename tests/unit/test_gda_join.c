@@ -1073,14 +1073,14 @@ static void others_that_differ(void **state)
 static void others_that_fail(void **state)
 {
     (void)state;
-    for (int i = 1; i <= 5; i++) {
+    for (int i = 1; i <= 6; i++) {
         setup(state);
         disagrees_at = i;
         assert_int_equal(join(), WEFT_ERR_PEER_DEAD);
-        assert_int_equal(gathers, i <= 2 ? 0 : i <= 4 ? 1 : 2);
+        assert_int_equal(gathers, i <= 3 ? 0 : i <= 5 ? 1 : 2);
         leave();
     }
-    disagrees_at = 6;
+    disagrees_at = 7;
     assert_int_equal(join(), WEFT_OK);
     leave();
     for (int i = 1; i <= 2; i++) {

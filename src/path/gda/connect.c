@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -293,11 +294,13 @@ void gda_destroy_qp(struct gda_qp *qp)
         lib->dv.free_uar(qp->uar);
 }
 
-void gda_destroy_queues(struct gda *gda)
+void gda_drop_links(struct gda *gda)
 {
     const struct mlx5 *lib = &gda->adapters->lib;
-    for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++)
+    for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++) {
         gda_destroy_qp(&gda->qps[i]);
+        gda->qps[i] = (struct gda_qp){0};
+    }
     for (struct gda_slab *slab = gda->slabs, *next; slab; slab = next) {
         next = slab->next;
         for (uint32_t a = 0; a < gda->count; a++) {
@@ -308,6 +311,14 @@ void gda_destroy_queues(struct gda *gda)
         }
         free(slab);
     }
+    gda->slabs = NULL;
+    if (gda->area)
+        madvise(gda->area, gda->area_bytes, MADV_DONTNEED);
+}
+
+void gda_destroy_queues(struct gda *gda)
+{
+    gda_drop_links(gda);
     gda_unmap_zeros(gda->area, gda->area_bytes);
     gda_unmap_zeros(gda->queues, queue_table_bytes(gda));
     gda_unmap_zeros(gda->marks, mark_bytes(gda));
@@ -504,12 +515,31 @@ weft_status gda_connect_link(struct gda *gda, int pe, const uint32_t *numbers)
     return status;
 }
 
+void gda_refusal_text(const char *what, char text[GDA_REFUSAL_BYTES])
+{
+    static const char path[] = "path gda: ";
+    const char *error = base_last_error();
+    error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
+    snprintf(text, GDA_REFUSAL_BYTES, "it was not %s: %s", what, error);
+}
+
+/* A NIC has refused queues from this PE to itself. They fail before their first request, when there
+ * is a thread that takes over: see gda_begin(). */
+static weft_status do_without_self(struct gda *gda)
+{
+    gda_refusal_text("created", gda->no_loop);
+    gda_describe_dead_link(gda, gda->world->pe);
+    return WEFT_OK;
+}
+
 /* The queues from this PE to itself. */
 static weft_status connect_self(struct gda *gda)
 {
     uint32_t numbers[GDA_QUEUES_TO_PE_MOST];
     int me = gda->world->pe;
     weft_status status = gda_create_links(gda, me, 1);
+    if (status == WEFT_ERR_SYSTEM && gda_may_fail_over(gda))
+        return do_without_self(gda);
     for (uint32_t k = 0; k < gda_queues_to_pe(gda); k++)
         numbers[k] = gda->queues[gda_queue_index(gda, me, k)].number;
     if (!status)

@@ -424,7 +424,10 @@ static weft_status post_dc_test(const struct gda *gda, uint32_t adapter, int pe,
  * there. */
 static weft_status test_adapter(const struct gda *gda, uint32_t adapter, int pe, uint64_t *sum)
 {
-    uint64_t *test = gda_mail_of(gda, gda->world->pe)->test, end = 0;
+    const struct path_world *world = gda->world;
+    char *row = world->map[world->pe][SEG_SYSTEM] + world->words_offset +
+                (size_t)world->pe * PATH_WORDS_BYTES;
+    uint64_t *test = (uint64_t *)(void *)row, end = 0;
     const uint64_t value = GDA_TEST_VALUE + adapter;
     const bool adds = !gda->adapters->no_atomics;
     weft_status status = post_dc_test(gda, adapter, pe, WEFT_DEV_GDA_WRITE, test, value, &end);

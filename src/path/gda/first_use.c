@@ -80,11 +80,8 @@ static void finish_link(struct gda_failover *f, struct gda_new_link *link, const
 /* The NIC has refused a queue to the PE. */
 static weft_status give_link_up(struct gda_failover *f, struct gda_new_link *link)
 {
-    static const char path[] = "path gda: ";
-    char cause[200];
-    const char *error = base_last_error();
-    error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
-    snprintf(cause, sizeof cause, "it was not created: %s", error);
+    char cause[GDA_REFUSAL_BYTES];
+    gda_refusal_text("created", cause);
     gda_describe_dead_link(f->gda, link->pe);
     weft_status status = gda_describe_dead_gpu_link(f->gda, link->pe);
     if (!status)
@@ -171,6 +168,15 @@ static bool has_counts(const struct gda_failover *f, const struct gda_new_link *
     return __atomic_load_n(&mail_from(f, link)->queues[0], __ATOMIC_RELAXED) & GDA_COUNTED;
 }
 
+/* The NIC has refused to connect a queue. The peer may still wait for this end to connect. */
+static void stop_refused_link(struct gda_failover *f, struct gda_new_link *link)
+{
+    char cause[GDA_REFUSAL_BYTES];
+    gda_refusal_text("connected", cause);
+    link->owes_counts = gda_needs_numbers(f, link->pe);
+    finish_link(f, link, cause);
+}
+
 static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
 {
     const struct gda_mail *mail = mail_from(f, link);
@@ -180,11 +186,15 @@ static weft_status connect_link(struct gda_failover *f, struct gda_new_link *lin
     weft_status status = gda_connect_link(f->gda, link->pe, mail->queues);
     if (!status)
         status = gda_connect_gpu_link(f->gda, link->pe, mail->queues + gda_queues_to_pe(f->gda));
-    if (!status)
-        set_state(f, link, GDA_LINK_CONNECTED);
-    if (!status && gda_lost_own_queue(f))
+    bool refused = status == WEFT_ERR_SYSTEM;
+    if (status && !refused)
+        return status;
+    set_state(f, link, GDA_LINK_CONNECTED);
+    if (refused)
+        stop_refused_link(f, link);
+    else if (gda_lost_own_queue(f))
         gda_stop_new_links(f, "a queue from the adapter to itself failed");
-    return status ? status : report_step(f, link->pe, GDA_STEP_CONNECTED);
+    return report_step(f, link->pe, GDA_STEP_CONNECTED);
 }
 
 static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
@@ -196,8 +206,8 @@ static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
 struct weft_dev_gda_place gda_test_word(const struct gda *gda, int pe, uint32_t adapter, int i)
 {
     struct peer peer = {.world = gda->world, .pe = pe};
-    size_t row = gda->world->mail_offset + (size_t)gda->world->pe * PATH_MAIL_BYTES;
-    size_t at = row + offsetof(struct gda_mail, test) + (size_t)i * sizeof(uint64_t), bytes = 8;
+    size_t row = gda->world->words_offset + (size_t)gda->world->pe * PATH_WORDS_BYTES;
+    size_t at = row + (size_t)i * sizeof(uint64_t), bytes = 8;
     return gda_resolve_remote(gda, adapter, (struct remote){&peer, SEG_SYSTEM, at}, &bytes);
 }
 

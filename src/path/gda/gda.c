@@ -16,6 +16,7 @@
  * (weft/device/gda.h). The target PE's NIC executes requests of peers; no thread of the target
  * takes part. */
 #include "path/gda/dc.h"
+#include "path/gda/failover.h"
 
 #include "base/config.h"
 #include "base/epoch.h"
@@ -674,6 +675,23 @@ static weft_status gda_quiet(struct path_state *opaque)
     return status;
 }
 
+/* The arrays of struct gda, struct gda_failover and the contexts that are allocated when the job
+ * begins. The failover thread has a context, too. Tables of GPUs and of simt come in addition. */
+size_t gda_peer_bytes(int nics, int contexts)
+{
+    const struct gda *gda = NULL;
+    const struct gda_failover *f = NULL;
+    const struct gda_state *state = NULL;
+    const size_t count = (size_t)nics, each = gda_queues_each((uint32_t)nics);
+    size_t links = sizeof *gda->links + sizeof *gda->wanted + sizeof *gda->device_queues +
+                   sizeof *gda->seeds + SEG_COUNT * sizeof *gda->bases;
+    size_t keys = SEG_COUNT * sizeof *gda->remote_keys + sizeof *gda->addresses;
+    size_t states = (2 * each + count) * sizeof *f->states, bits = (each + 7) / 8;
+    size_t context = count * sizeof *state->last + (count + 7) / 8;
+    return links + count * keys + states + bits + (size_t)(contexts + 1) * context +
+           PATH_WORDS_BYTES;
+}
+
 static void gda_forget(struct path_state *opaque, int pe)
 {
     struct gda_state *state = (struct gda_state *)(void *)opaque;
@@ -797,6 +815,7 @@ const struct path_ops path_gda = {
     .forget = gda_forget,
     .spare = PATH_NET,
     .begin = gda_begin,
+    .peer_bytes = gda_peer_bytes,
     .untested = gda_untested,
     .test_limit_ns = TEST_LIMIT_NS,
 };

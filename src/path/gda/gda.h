@@ -39,7 +39,8 @@ enum {
     GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
     GDA_QUEUES_MOST = 64,        /* WEFT_GDA_QUEUES, at most */
     GDA_QUEUES_TO_PE_MOST = GDA_QUEUES_MOST + GDA_ADAPTERS_MOST,
-    GDA_COPY_STREAM = 3, /* internal stream of the GPU for copies; any would do */
+    GDA_REFUSAL_BYTES = 200, /* bytes of a text that says why a NIC has refused a queue */
+    GDA_COPY_STREAM = 3,     /* internal stream of the GPU for copies; any would do */
 };
 
 /* ------------------------------------------------------------------------- open.c, look.c: NICs */
@@ -188,8 +189,10 @@ struct gda {
     /* Held while the device code of the GPU gets its tables, or its part of a link. */
     pthread_mutex_t cuda_lock;
 
-    struct gda_failover *failover; /* NULL: a failed queue ends the job */
-    bool some_failed;              /* a queue has failed */
+    struct gda_failover *failover;   /* NULL: a failed queue ends the job */
+    bool some_failed;                /* a queue has failed */
+    char no_loop[GDA_REFUSAL_BYTES]; /* why there are no queues from this PE to itself; "": there
+                                        are */
 
     pthread_mutex_t lock; /* protects the bounce buffers */
     char *bounce;
@@ -305,6 +308,12 @@ weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *don
 
 /* Entry of the table of path operations: see path.h. */
 weft_status gda_begin(struct path_common *common);
+
+/* See struct path_ops. */
+size_t gda_peer_bytes(int nics, int contexts);
+
+/* Whether another path executes the requests of failed queues, once the paths have begun. */
+bool gda_may_fail_over(const struct gda *gda);
 void gda_end_failover(struct gda *gda);
 
 /* Whether the requests of a queue with an error completion will be executed in another way; the
@@ -481,6 +490,9 @@ void gda_destroy_qp(struct gda_qp *qp);
 /* Gives a queue that the NIC has refused its place in the area. */
 void gda_place_absent_queue(const struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                             const struct gda_layout *at, char *area);
+/* Memory that is zero, and takes pages only where it is written. NULL: there is none. */
+void *gda_map_zeros(size_t bytes);
+void gda_unmap_zeros(void *area, size_t bytes);
 /* Bytes of the area for the queues to one PE, and where they begin. */
 size_t gda_link_bytes(const struct gda *gda);
 char *gda_link_area(const struct gda *gda, int pe);
@@ -490,6 +502,10 @@ struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, in
 weft_status gda_create_queue_tables(struct gda *gda);
 /* Creates the queues to `count` PEs from `first` on. */
 weft_status gda_create_links(struct gda *gda, int first, int count);
+/* Why a queue was not created, or not connected (`what`), of this thread's last error. */
+void gda_refusal_text(const char *what, char text[GDA_REFUSAL_BYTES]);
+/* Destroys all queues; their tables stay. */
+void gda_drop_links(struct gda *gda);
 /* After gda_create_links() has failed: gives the queues to PE pe the form of queues that have
  * failed before they executed anything. Threads can post to them; the NIC does not know them. */
 void gda_describe_dead_link(struct gda *gda, int pe);

@@ -3,6 +3,7 @@
 #include "path/gda/dc.h"
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
 
@@ -41,9 +42,22 @@ static weft_status create_job_state(struct gda *gda)
         status = create_bounce(gda);
     if (!status)
         status = gda_create_queue_tables(gda);
-    if (!status && gda->dc)
-        status = gda_create_targets(gda);
-    return status || !gda->eager ? status : gda_create_links(gda, 0, gda->world->npes);
+    return status || !gda->dc ? status : gda_create_targets(gda);
+}
+
+/* Collective. Where an adapter refuses a queue, queues are connected at their first use instead, if
+ * another path can execute the requests of those that are refused then. */
+static weft_status create_all_links(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    weft_status status = gda->eager ? gda_create_links(gda, 0, world->npes) : WEFT_OK;
+    status = boot_agree(world->boot, status);
+    if (status != WEFT_ERR_SYSTEM || !gda_may_fail_over(gda))
+        return status;
+    log_info(LOG_GDA, "path gda: queues are connected at their first use: %s", base_last_error());
+    gda_drop_links(gda);
+    gda->eager = false;
+    return WEFT_OK;
 }
 
 weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
@@ -72,6 +86,8 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
                              ? base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for DC")
                              : create_job_state(gda);
     status = boot_agree(world->boot, status);
+    if (!status)
+        status = create_all_links(gda);
     return status ? status : gda_connect(gda);
 }
 
