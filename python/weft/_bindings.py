@@ -233,6 +233,9 @@ WEFT_VERSION_MAJOR = 0
 WEFT_VERSION_MINOR = 2
 WEFT_VERSION_PATCH = 0
 
+# Version of the device state
+WEFT_DEV_VERSION = 17
+
 # name: (value, meaning)
 STATUSES = {
     "WEFT_OK": (0, "success"),
@@ -375,6 +378,7 @@ FUNCTIONS = {
     "weft_map": "ippzip",
     "weft_map_flush": "ipp",
     "weft_map_query": "ipip",
+    "weft_module_init": "ipp",
     "weft_my_pe": "ip",
     "weft_n_pes": "ip",
     "weft_p16": "ippHi",

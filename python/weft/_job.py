@@ -366,6 +366,25 @@ class Job(Operations, Team):
         check(calls.gpu_query(self._handle, ctypes.byref(info)))
         return _fields(info)
 
+    def device_state(self) -> int:
+        """Returns the address of the job's state for kernels, to be passed as an argument. Collective
+        when first called: it sets the job up for device code. Raises Unsupported (no usable GPU)."""
+        check(calls.device_start(self._handle))
+        state = ctypes.c_void_p()
+        check(calls.device_state(self._handle, b.WEFT_DEV_VERSION, ctypes.byref(state)))
+        return state.value or 0
+
+    def module_init(self, module: Any) -> None:
+        """Gives the state of the job to a module whose source includes <weft_device.h>: a RawModule of
+        CuPy, or a CUmodule as a number."""
+        check(calls.device_start(self._handle))
+        handle = getattr(getattr(module, "module", module), "ptr", module)
+        check(calls.module_init(self._handle, int(handle)))
+
+    def device_check(self) -> None:
+        """Raises the exception of a failure that device code has recorded."""
+        check(calls.device_check(self._handle))
+
     def _is_hip(self) -> bool:
         return str(self.gpu()["uuid"]).startswith("AMD-")
 

@@ -77,7 +77,20 @@ class Handle:
             yield from asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
 
 
-def _pair(dst: Any, src: Any) -> Tuple[Memory, Memory]:
+def _pair(dst: Any, src: Any) -> Tuple[int, int, int]:
+    """Returns the addresses of a destination and a source of the same size and type, and their size in
+    bytes."""
+    try:
+        nbytes = src._nbytes
+        if nbytes == dst._nbytes and dst.dtype is src.dtype:
+            return dst._address, src._address, nbytes
+    except AttributeError:
+        pass
+    to, source = _memories(dst, src)
+    return to.address, source.address, to.nbytes
+
+
+def _memories(dst: Any, src: Any) -> Tuple[Memory, Memory]:
     """Returns the memories of a destination and a source of the same size and type."""
     to, source = contiguous(memory_of(dst), dst), contiguous(memory_of(src), src)
     if to.dtype and source.dtype and to.dtype != source.dtype:
@@ -91,6 +104,12 @@ def _pair(dst: Any, src: Any) -> Tuple[Memory, Memory]:
 
 def _element(array: Any, index: Any) -> Tuple[int, DType]:
     """Returns the address and type of one element of an array."""
+    try:
+        element = array._element
+        if index == 0 or (index.__class__ is int and 0 < index < element.count):
+            return element.address + index * element.size, element.dtype
+    except AttributeError:
+        pass
     memory = memory_of(array)
     if memory.dtype is None:
         raise InvalidType(f"{describe(array)} has no element type")
@@ -115,14 +134,14 @@ def _element(array: Any, index: Any) -> Tuple[int, DType]:
 class Element:
     """What p and g need to know of an array's first element; an array keeps it from its first use."""
 
-    __slots__ = ("address", "count", "size", "put", "get", "pack", "out")
+    __slots__ = ("address", "count", "size", "dtype", "put", "get", "pack", "out")
 
     def __init__(self, array: Any) -> None:
-        memory = contiguous(memory_of(array), array)
+        memory = memory_of(array)
         dtype = memory.dtype
-        if dtype is None or dtype.itemsize not in _P or not memory.nbytes:
-            raise AttributeError("no single values")
-        self.address, self.size = memory.address, dtype.itemsize
+        if dtype is None or dtype.itemsize not in _P or not memory.nbytes or memory.strides:
+            raise AttributeError("no single values by this way")
+        self.address, self.size, self.dtype = memory.address, dtype.itemsize, dtype
         self.count = memory.nbytes // dtype.itemsize if len(memory.shape) == 1 else 1
         self.put, self.get = _P[dtype.itemsize], _G[dtype.itemsize]
         self.out = _OUTPUTS.get(dtype.name)
@@ -177,12 +196,12 @@ class Operations:
                     raise_error(status, self._of_job(), dst)
             except AttributeError:
                 pass
-            target, source = _pair(dst, src)
-            status = _put(self._handle_ctx, target.address, source.address, target.nbytes, to)
+            target, source, nbytes = _pair(dst, src)
+            status = _put(self._handle_ctx, target, source, nbytes, to)
         else:
-            target, source = _pair(dst, src)
-            status = calls.put_on_stream(self._handle_ctx, target.address, source.address,
-                                         target.nbytes, to, stream_of(stream))
+            target, source, nbytes = _pair(dst, src)
+            status = calls.put_on_stream(self._handle_ctx, target, source,
+                                         nbytes, to, stream_of(stream))
         if status:
             raise_error(status, self._of_job(), dst)
 
@@ -198,20 +217,20 @@ class Operations:
                     raise_error(status, self._of_job(), src)
             except AttributeError:
                 pass
-            target, source = _pair(dst, src)
-            status = _get(self._handle_ctx, target.address, source.address, target.nbytes, of)
+            target, source, nbytes = _pair(dst, src)
+            status = _get(self._handle_ctx, target, source, nbytes, of)
         else:
-            target, source = _pair(dst, src)
-            status = calls.get_on_stream(self._handle_ctx, target.address, source.address,
-                                         target.nbytes, of, stream_of(stream))
+            target, source, nbytes = _pair(dst, src)
+            status = calls.get_on_stream(self._handle_ctx, target, source,
+                                         nbytes, of, stream_of(stream))
         if status:
             raise_error(status, self._of_job(), src)
 
     def put_nbi(self, dst: Any, src: Any, to: int) -> Handle:
         """As put(), but may return at once; the source belongs to the library until the handle's
         wait() or quiet() returns."""
-        target, source = _pair(dst, src)
-        status = calls.put_nbi(self._handle_ctx, target.address, source.address, target.nbytes, to)
+        target, source, nbytes = _pair(dst, src)
+        status = calls.put_nbi(self._handle_ctx, target, source, nbytes, to)
         if status:
             raise_error(status, self._of_job(), dst)
         return Handle(self, dst, src)
@@ -219,8 +238,8 @@ class Operations:
     def get_nbi(self, dst: Any, src: Any, of: int) -> Handle:
         """As get(), but may return at once; `dst` has the data when the handle's wait() or quiet()
         has returned."""
-        target, source = _pair(dst, src)
-        status = calls.get_nbi(self._handle_ctx, target.address, source.address, target.nbytes, of)
+        target, source, nbytes = _pair(dst, src)
+        status = calls.get_nbi(self._handle_ctx, target, source, nbytes, of)
         if status:
             raise_error(status, self._of_job(), src)
         return Handle(self, dst, src)
@@ -231,7 +250,7 @@ class Operations:
         `to` is an array of int32 (numpy), or any sequence of numbers. Returns when the source may be
         reused. At a failure the rows before the failed one have been put.
         """
-        target, source = _pair(dst, src)
+        target, source = _memories(dst, src)
         rows = target.shape[0] if target.shape else 0
         if rows != len(to) or source.shape[:1] != target.shape[:1]:
             raise OutOfRange(f"{len(to)} PEs for {rows} rows of the destination and "
@@ -323,15 +342,15 @@ class Operations:
         """Puts `src` into `dst` at PE `to`, then sets element `index` of `signal` there to `value`, or
         adds it (op="add"). The signal is never visible before the data. `signal` is a symmetric
         array of uint64."""
-        target, source = _pair(dst, src)
+        target, source, nbytes = _pair(dst, src)
         word = _signal(signal, index)
         operation = signal_operation_of(op)
         if stream is None:
-            status = calls.put_signal(self._handle_ctx, target.address, source.address,
-                                      target.nbytes, word, value, operation, to)
+            status = calls.put_signal(self._handle_ctx, target, source,
+                                      nbytes, word, value, operation, to)
         else:
             status = calls.put_signal_on_stream(
-                self._handle_ctx, target.address, source.address, target.nbytes, word, value,
+                self._handle_ctx, target, source, nbytes, word, value,
                 operation, to, stream_of(stream))
         if status:
             raise_error(status, self._of_job(), dst, signal)
@@ -339,9 +358,9 @@ class Operations:
     def put_signal_nbi(self, dst: Any, src: Any, signal: Any, to: int, *, value: int = 1,
                        op: str = "set", index: Any = 0) -> Handle:
         """As put_signal(), but may return at once, as put_nbi()."""
-        target, source = _pair(dst, src)
-        status = calls.put_signal_nbi(self._handle_ctx, target.address, source.address,
-                                      target.nbytes, _signal(signal, index), value,
+        target, source, nbytes = _pair(dst, src)
+        status = calls.put_signal_nbi(self._handle_ctx, target, source,
+                                      nbytes, _signal(signal, index), value,
                                       signal_operation_of(op), to)
         if status:
             raise_error(status, self._of_job(), dst, signal)

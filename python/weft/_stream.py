@@ -9,10 +9,16 @@ from .errors import InvalidArgument
 def stream_of(stream: Any) -> int:
     """Returns a stream as a number: of an integer, of an object with __cuda_stream__, of a stream of
     torch or CuPy, or the current stream of the library "torch" or "cupy"."""
+    if stream.__class__ is int:
+        return stream
     if stream == "torch":
         import torch
 
-        return int(torch.cuda.current_stream().cuda_stream)
+        try:
+            # What torch's own compilers use: without an object of a stream.
+            return int(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))
+        except AttributeError:
+            return int(torch.cuda.current_stream().cuda_stream)
     if stream == "cupy":
         import cupy
 

@@ -32,7 +32,9 @@
 /* NULL where the library is too old for them. */
 #define MLX5_OPTIONAL(X)                                                                           \
     X(umem_reg_ex, mlx5dv_devx_umem_reg_ex, struct mlx5dv_devx_umem *,                             \
-      (struct ibv_context *, struct mlx5dv_devx_umem_in *))
+      (struct ibv_context *, struct mlx5dv_devx_umem_in *))                                        \
+    X(create_qp, mlx5dv_create_qp, struct ibv_qp *,                                                \
+      (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct mlx5dv_qp_init_attr *))
 
 struct mlx5_functions {
 #define MEMBER(name, symbol, result, parameters) result(*name) parameters;

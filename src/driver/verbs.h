@@ -31,7 +31,10 @@
     X(dereg_mr, ibv_dereg_mr, 0, int, (struct ibv_mr *))                                           \
     X(query_device, ibv_query_device, 1, int, (struct ibv_context *, struct ibv_device_attr *))    \
     X(create_ah, ibv_create_ah, 1, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))       \
-    X(destroy_ah, ibv_destroy_ah, 1, int, (struct ibv_ah *))
+    X(destroy_ah, ibv_destroy_ah, 1, int, (struct ibv_ah *))                                       \
+    X(create_srq, ibv_create_srq, 1, struct ibv_srq *,                                             \
+      (struct ibv_pd *, struct ibv_srq_init_attr *))                                               \
+    X(destroy_srq, ibv_destroy_srq, 1, int, (struct ibv_srq *))
 
 /* Functions for verbs queues. Callers that create queues through DevX do not need them. */
 #define VERBS_QUEUE_FUNCTIONS(X)                                                                   \

@@ -194,43 +194,45 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
         find_window(filled, peers, segment, job->pe, job->npes);
 }
 
-/* The transport that the path itself provides for device code; 0: none for this target. */
+/* The transport that the path itself provides for device code to PE pe, or for pe -1 to some PE; 0:
+ * none for this target. */
 static unsigned own_transport(const struct weft_job *job, const struct device_view *view,
-                              enum path_id path)
+                              enum path_id path, int pe)
 {
     const struct path_ops *ops = path_ops_of(path);
     return path == PATH_NONE || !ops->transport
                ? 0
-               : ops->transport(job->paths.common[path], view->cuda);
+               : ops->transport(job->paths.common[path], view->cuda, pe);
 }
 
 /* The transport of device operations to a peer that device code cannot access directly. */
 static uint32_t transport_of(const struct weft_job *job, const struct device_view *view,
-                             enum path_id path)
+                             enum path_id path, int pe)
 {
-    uint32_t own = own_transport(job, view, path);
+    uint32_t own = own_transport(job, view, path, pe);
     return path == PATH_NONE ? WEFT_DEV_CARRIER_NONE : own ? own : WEFT_DEV_CARRIER_PROXY;
 }
 
-/* The transport to a peer: of all that needs one, or only of atomics. */
+/* The transport to PE pe: of all that needs one, or only of atomics. */
 static uint32_t carrier_of(const struct weft_job *job, const struct device_view *view,
-                           const struct weft_dev_peer *peer)
+                           const struct weft_dev_peer *peer, int pe)
 {
     weft_kind kind = view->cuda ? WEFT_GPU : WEFT_HOST;
     if (!peer->part[WEFT_DEV_AREAS])
-        return transport_of(job, view, (enum path_id)peer->path);
+        return transport_of(job, view, (enum path_id)peer->path, pe);
     if (peer->atomics)
         return WEFT_DEV_CARRIER_NONE;
     /* Atomics on memory of the other kind may be the only ones of a path of their own. */
     enum path_id atomics = job->paths.atomics[kind];
-    return transport_of(job, view, atomics == PATH_NONE ? job->paths.atomics[WEFT_HOST] : atomics);
+    return transport_of(job, view, atomics == PATH_NONE ? job->paths.atomics[WEFT_HOST] : atomics,
+                        pe);
 }
 
 /* Whether some peer uses the path's own transport. */
 static bool uses_own_transport(const struct weft_job *job, const struct device_view *view,
                                const struct weft_dev *dev, enum path_id path)
 {
-    unsigned own = job->paths.common[path] ? own_transport(job, view, path) : 0;
+    unsigned own = job->paths.common[path] ? own_transport(job, view, path, -1) : 0;
     return own && dev->carried >> own & 1;
 }
 
@@ -260,7 +262,7 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
             peers[pe].part[segment] = part_of(view, segment, pe);
         peers[pe].path = job->paths.choices[view->cuda ? WEFT_GPU : WEFT_HOST][pe].path;
         peers[pe].atomics = view->atomics(view, pe);
-        peers[pe].carrier = carrier_of(job, view, &peers[pe]);
+        peers[pe].carrier = carrier_of(job, view, &peers[pe], pe);
         if (peers[pe].part[WEFT_DEV_AREAS] && !peers[pe].atomics)
             dev->all_atomics = 0;
         dev->carried |= peers[pe].carrier ? 1u << peers[pe].carrier : 0;

@@ -121,9 +121,15 @@ size_t choices_offset(int npes)
     return (prove_lines_offset(npes) + (size_t)npes * sizeof(struct prove_line) + 63) & ~(size_t)63;
 }
 
-static size_t mail_offset(int npes)
+static size_t words_offset(int npes)
 {
     return (choices_offset(npes) + box_choices_bytes(npes) + 63) & ~(size_t)63;
+}
+
+static size_t mail_offset(int npes)
+{
+    size_t end = words_offset(npes) + (size_t)npes * PATH_WORDS_BYTES;
+    return (end + PATH_MAIL_PAGE - 1) & ~(size_t)(PATH_MAIL_PAGE - 1);
 }
 
 static weft_status make_segments(struct weft_job *job, const struct init_record *mine)
@@ -144,6 +150,7 @@ static weft_status make_segments(struct weft_job *job, const struct init_record 
                          job->npes);
     for (int s = 0; s < SEG_COUNT; s++)
         job->paths.sizes[s] = job->segments[s].size;
+    job->paths.words_offset = words_offset(job->npes);
     job->paths.mail_offset = mail_offset(job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)
         for (int s = 0; s < SEG_COUNT; s++)
@@ -389,6 +396,7 @@ static void tear_down(struct weft_job *job, weft_status why, const char *sentenc
     free(job->paths.map);
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
         free(job->paths.choices[kind]);
+    job_free_texts(job);
     job->paths = (struct path_world){0};
     if (job->boot)
         job->boot->ops->close(job->boot, clean);

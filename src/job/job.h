@@ -128,6 +128,7 @@ struct job_choosing {
     char (*lacks[PATH_COUNT])[PATH_LACKS_BYTES];
     /* protects the published path choices; no thread waits while it holds this */
     pthread_mutex_t show_lock;
+    struct job_text *texts; /* of the choices, the last used one first */
 };
 
 /* Limits and intervals of waits. */
@@ -338,6 +339,11 @@ weft_status job_drop_path(struct weft_job *job, weft_kind kind, enum path_id pat
  * facts that it was made from; the result of the path test; and the evidence of a failed test. */
 void job_show_choice(struct weft_job *job, weft_kind kind, int pe, const struct path_facts *facts);
 void job_show_proof(struct weft_job *job, weft_kind kind, int pe);
+
+/* A copy of the text that lasts until job_free_texts(); the same one for the same text, mostly. The
+ * caller holds `show_lock`. */
+const char *job_share_text(struct weft_job *job, const char *text);
+void job_free_texts(struct weft_job *job);
 
 /* Publishes a finding of the chosen path next to the reason of the choice; replaces the previous
  * finding. */

@@ -122,7 +122,10 @@ static weft_status choose(struct weft_job *job, weft_kind kind, int pe)
 {
     struct path_facts facts = facts_of(job, kind, pe);
     pthread_mutex_lock(&job->choosing.show_lock); /* a path may report a finding at the same time */
-    weft_status status = path_choose(&facts, &job->choosing.order, &job->paths.choices[kind][pe]);
+    char text[PATH_REASON_BYTES];
+    struct path_choice *choice = &job->paths.choices[kind][pe];
+    weft_status status = path_choose(&facts, &job->choosing.order, choice, text);
+    choice->reason = job_share_text(job, text);
     pthread_mutex_unlock(&job->choosing.show_lock);
     job_show_choice(job, kind, pe, &facts);
     if (!status)
@@ -387,9 +390,11 @@ static weft_status replace_path(struct weft_job *job, weft_kind kind, int pe, en
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
     weft_status status = choose(job, kind, pe);
-    size_t used = strlen(choice->reason);
-    snprintf(choice->reason + used, sizeof choice->reason - used, " (%s: %s)", path_name(failed),
-             evidence);
+    char text[PATH_REASON_BYTES];
+    snprintf(text, sizeof text, "%s (%s: %s)", choice->reason, path_name(failed), evidence);
+    pthread_mutex_lock(&job->choosing.show_lock);
+    choice->reason = job_share_text(job, text);
+    pthread_mutex_unlock(&job->choosing.show_lock);
     if (status) {
         char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
@@ -512,6 +517,7 @@ weft_status job_join_paths(struct weft_job *job, weft_status chosen)
             job->paths.atomics[kind] = (enum path_id)wishes.atomics[kind];
             job_show_atomics(job, (weft_kind)kind);
         }
+    job->paths.joins = wishes.wanted;
     for (int path = 0; path < PATH_COUNT && !status; path++) {
         const struct path_ops *ops = path_ops_of((enum path_id)path);
         if (!(wishes.wanted & 1u << path))

@@ -8,6 +8,7 @@
 #include "gpu/multipath/stripe.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN_MORE_BYTES = PATH_FOUND_BYTES + 400 };
@@ -24,6 +25,47 @@ static struct box_choice *published_choice(const struct weft_job *job, weft_kind
 {
     return &published_choices(job)->choices[(size_t)kind * (size_t)job->npes + (size_t)pe];
 }
+
+/* --------------------------------------------------------------------------------------- texts */
+
+struct job_text {
+    struct job_text *next;
+    char text[];
+};
+
+/* Large jobs have many pairs with few different texts. The last ones are looked at, so that a job
+ * whose pairs have a text each does not compare all of them. */
+const char *job_share_text(struct weft_job *job, const char *text)
+{
+    enum { LOOKED_AT = 32 };
+    struct job_text **at = &job->choosing.texts;
+    for (int i = 0; i < LOOKED_AT && *at && strcmp((*at)->text, text) != 0; i++)
+        at = &(*at)->next;
+    struct job_text *one = *at && strcmp((*at)->text, text) == 0 ? *at : NULL;
+    if (one) {
+        *at = one->next;
+    } else {
+        size_t bytes = strlen(text) + 1;
+        one = malloc(sizeof *one + bytes);
+        if (!one)
+            return "no private memory for the reason";
+        memcpy(one->text, text, bytes);
+    }
+    one->next = job->choosing.texts;
+    job->choosing.texts = one;
+    return one->text;
+}
+
+void job_free_texts(struct weft_job *job)
+{
+    for (struct job_text *one = job->choosing.texts, *next; one; one = next) {
+        next = one->next;
+        free(one);
+    }
+    job->choosing.texts = NULL;
+}
+
+/* ------------------------------------------------------------------------------------- choices */
 
 /* Text that is appended to the reason of the choice: "; ...", or "". */
 static void format_details(struct weft_job *job, weft_kind kind, int pe,
@@ -129,7 +171,9 @@ void job_show_found(struct weft_job *job, weft_kind kind, int pe, const char *fo
 {
     struct path_choice *choice = &job->paths.choices[kind][pe];
     pthread_mutex_lock(&job->choosing.show_lock);
-    base_shorten(choice->found, sizeof choice->found, found);
+    char text[PATH_FOUND_BYTES];
+    base_shorten(text, sizeof text, found);
+    choice->found = job_share_text(job, text);
     show_taken(job, kind, pe);
     pthread_mutex_unlock(&job->choosing.show_lock);
 }

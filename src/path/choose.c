@@ -95,18 +95,19 @@ static size_t add_reason(char *text, size_t used, size_t space, enum path_id pat
 }
 
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
-                        struct path_choice *choice)
+                        struct path_choice *choice, char text[PATH_REASON_BYTES])
 {
     size_t used = 0;
-    char *text = choice->reason;
     enum path_id path;
     enum { CHOSEN_BYTES = 288 }; /* space that is kept for the reason of the chosen path */
-    text[0] = choice->found[0] = '\0';
+    text[0] = '\0';
+    choice->reason = text;
+    choice->found = "";
     choice->chosen_at = choice->shown = 0;
     for (int k = 0; (path = find_candidate(facts, order, k)) != PATH_NONE; k++) {
         const char *why_not = find_obstacle(path, facts, order);
         const char *why = why_not ? why_not : explain_choice(path, facts, order);
-        size_t space = sizeof choice->reason - (why_not ? CHOSEN_BYTES : 0);
+        size_t space = (size_t)PATH_REASON_BYTES - (why_not ? CHOSEN_BYTES : 0);
         choice->chosen_at = (uint16_t)(used ? used + 2 : 0);
         used = add_reason(text, used, space, path, why);
         choice->path = path;

@@ -42,9 +42,11 @@ enum path_id {
 _Static_assert((int)PATH_COUNT < (int)BOX_PATHS, "the black box has a column for every path");
 
 enum { MEMORY_KINDS = 2 }; /* WEFT_HOST, WEFT_GPU */
-/* PATH_MAIL_BYTES: memory in a PE's system segment for each PE, in which paths of that PE leave
- * messages for the path's threads here. */
-enum { PATH_MAIL_BYTES = 256 };
+/* Memory in a PE's system segment for each PE. PATH_WORDS_BYTES: words that a NIC of that PE writes
+ * when it tests a new link. PATH_MAIL_BYTES: where paths of that PE leave messages for the path's
+ * threads here, by CPUs. No NIC has the mail registered, so a PE that leaves none takes no page of
+ * it. */
+enum { PATH_WORDS_BYTES = 16, PATH_MAIL_BYTES = 256, PATH_MAIL_PAGE = 4096 };
 enum { PATH_FOUND_BYTES = 320, PATH_LACKS_BYTES = 512, PATH_REASON_BYTES = 640 };
 
 static inline weft_kind segment_kind(enum segment_id segment)
@@ -73,10 +75,12 @@ struct path_world {
     struct path_found
         *found[PATH_COUNT]; /* result of that path's probe(); NULL: it was not called */
     struct path_common *common[PATH_COUNT]; /* result of that path's join() */
+    uint32_t joins; /* while paths join: bit per path that joins now; the same at every PE */
     /* The path of all atomics on memory of that kind, the same at every PE; PATH_NONE: they take
      * the path of the pair. */
     enum path_id atomics[MEMORY_KINDS];
     size_t sizes[SEG_COUNT]; /* bytes of each PE's part of the host segments */
+    size_t words_offset;     /* in the system segment: [npes][PATH_WORDS_BYTES], by sender */
     size_t mail_offset;      /* in the system segment: [npes][PATH_MAIL_BYTES], by sender */
     uint64_t wait_limit_ns;  /* limit of any wait; 0: none */
     int cpus;                /* number of CPUs that the PEs of this node may run on */
@@ -204,6 +208,10 @@ struct path_ops {
      * over the job, so PEs that have not chosen it call it too. NULL: no state. */
     weft_status (*join)(const struct path_world *world, struct path_common **common);
 
+    /* Bytes that this PE keeps of each PE from the start of a job whose PEs reach each other over
+     * the path, with that many NICs and contexts. NULL: none. */
+    size_t (*peer_bytes)(int nics, int contexts);
+
     /* The path that executes operations of this one when the connection to a PE fails; PATH_SELF:
      * none. A job that uses this path joins the other too, if it may use it. */
     enum path_id spare;
@@ -239,9 +247,10 @@ struct path_ops {
     weft_status (*gpu_memory)(struct path_common *common);
 
     /* transport: the transport (enum weft_dev_carrier) by which device code of that target posts
-     * operations to this path itself; 0, or NULL: device code uses the proxy. device: fills the
+     * operations to this path itself, to PE pe, or for pe -1 to some PE; 0, or NULL: device code
+     * uses the proxy. device: fills the
      * path's part of *dev, whose segments are filled already. */
-    unsigned (*transport)(const struct path_common *common, bool cuda);
+    unsigned (*transport)(const struct path_common *common, bool cuda, int pe);
     weft_status (*device)(struct path_common *common, bool cuda, struct weft_dev *dev);
 
     /* Names the device that a queue of device code to the PE uses, "mlx5_0, port 1"; "" if it uses
@@ -339,23 +348,22 @@ struct path_facts {
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
 };
 
+/* The texts are the job's: choices with the same text share it (job_share_text()). */
 struct path_choice {
     enum path_id path;
-    _Atomic bool proven;            /* The path test has passed: data, flags and atomics arrived. */
-    uint32_t failed;                /* bit per path whose path test failed between the two PEs */
-    char reason[PATH_REASON_BYTES]; /* why no better path was chosen; from `chosen_at` on, why this
-                                       one was */
+    _Atomic bool proven; /* The path test has passed: data, flags and atomics arrived. */
     uint16_t chosen_at;
+    uint32_t failed; /* bit per path whose path test failed between the two PEs */
     /* Later changes, under the job's lock of the published choices. */
-    uint16_t shown;               /* reason number in the black box, without `found` */
-    char found[PATH_FOUND_BYTES]; /* how the path reaches that memory, as the path reports; may
-                                     change */
+    uint16_t shown;     /* reason number in the black box, without `found` */
+    const char *reason; /* why no better path was chosen; from `chosen_at` on, why this one was */
+    const char *found;  /* how the path reaches that memory, as the path reports; may change */
 };
 
-/* Fills path and reason. WEFT_ERR_NO_PATH if no path is left: the error text and choice->reason
- * name each path's reason, and the path is PATH_NONE. */
+/* Fills path and reason, whose text is `text`. WEFT_ERR_NO_PATH if no path is left: the error text
+ * and choice->reason name each path's reason, and the path is PATH_NONE. */
 weft_status path_choose(const struct path_facts *facts, const struct path_order *order,
-                        struct path_choice *choice);
+                        struct path_choice *choice, char text[PATH_REASON_BYTES]);
 
 /* Why `path` is used between the two PEs, or is not, if `chosen` is used. */
 const char *path_why(enum path_id path, const struct path_facts *facts,

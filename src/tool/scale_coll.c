@@ -533,10 +533,23 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
 
 /* --------------------------------------------------------------------------------------- memory */
 
+/* Each context has entries of all PEs for host memory. */
+enum { SCALE_CONTEXTS = 2 };
+
+static uint64_t bytes_of_nics(void)
+{
+    uint64_t bytes = 0;
+    for (int path = 0; path < PATH_COUNT; path++)
+        if (path_ops_of((enum path_id)path)->peer_bytes)
+            bytes += path_ops_of((enum path_id)path)->peer_bytes(1, SCALE_CONTEXTS);
+    return bytes;
+}
+
 struct tool_scale_memory tool_scale_memory(int pes, int nodes)
 {
     const struct boot *boot = NULL;
     const struct weft_team *team = NULL;
+    const struct path_world *world = NULL;
     const uint64_t n = (uint64_t)pes;
     return (struct tool_scale_memory){
         .boot = n * (sizeof *boot->node_of + sizeof *boot->local_pes) +
@@ -547,5 +560,8 @@ struct tool_scale_memory tool_scale_memory(int pes, int nodes)
                 ((uint64_t)nodes + 1) * sizeof *team->nodes->first,
         .flags = n * sizeof *team->mailboxes,
         .device = n * sizeof(struct weft_dev_peer),
+        .paths = n * (sizeof(struct path_choice) + sizeof *world->map +
+                      SCALE_CONTEXTS * sizeof(struct peer)),
+        .nics = n * bytes_of_nics(),
     };
 }

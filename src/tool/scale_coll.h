@@ -46,6 +46,8 @@ struct tool_scale_memory {
     uint64_t team;   /* a team of all PEs */
     uint64_t flags;  /* mailboxes of such a team, in shared memory: pages are used when touched */
     uint64_t device; /* entries of peers for device code */
+    uint64_t paths;  /* choice of paths for host memory, and two contexts */
+    uint64_t nics;   /* tables of the paths over NICs, with one NIC */
 };
 
 struct tool_scale_memory tool_scale_memory(int pes, int nodes);

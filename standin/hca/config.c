@@ -35,7 +35,7 @@ static const struct variable {
     {"SOFT_HCA_APART", NULL, 0, 0, 1, offsetof(struct config, apart)},
     {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
     {"SOFT_HCA_FAIL_DEVICES", NULL, 255, 1, 255, offsetof(struct config, fail_devices)},
-    {"SOFT_HCA_FAIL", "request port path adapter create", FAIL_REQUEST, 0, 0,
+    {"SOFT_HCA_FAIL", "request port path adapter create connect", FAIL_REQUEST, 0, 0,
      offsetof(struct config, fail)},
     {"SOFT_HCA_GPU", "any dmabuf peermem none", GPU_ANY, 0, 0, offsetof(struct config, gpu)},
     {"SOFT_HCA_ENGINE", "cpu gpu other", ENGINE_CPU, 0, 0, offsetof(struct config, engine)},

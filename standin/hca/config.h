@@ -18,7 +18,7 @@ enum config_gpu { GPU_ANY, GPU_DMABUF, GPU_PEERMEM, GPU_NONE };
 enum config_engine { ENGINE_CPU, ENGINE_GPU, ENGINE_OTHER };
 enum config_atomics { ATOMICS_HCA, ATOMICS_WEAK, ATOMICS_GLOBAL, ATOMICS_NONE };
 enum config_log { LOG_NONE, LOG_ERRORS, LOG_ALL };
-enum config_fail { FAIL_REQUEST, FAIL_PORT, FAIL_PATH, FAIL_ADAPTER, FAIL_CREATE };
+enum config_fail { FAIL_REQUEST, FAIL_PORT, FAIL_PATH, FAIL_ADAPTER, FAIL_CREATE, FAIL_CONNECT };
 
 struct config {
     unsigned mode;    /* enum config_mode */

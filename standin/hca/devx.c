@@ -179,7 +179,7 @@ static int query_caps(struct command *c)
 {
     static const struct hca_devx_field cqe_version = {0x10 + 0x3c, 0, 4},
                                        half_address = {0x10 + 0x40, 31, 1},
-                                       log_bf = {0x10 + 0x4c, 16, 5},
+                                       dct = {0x10 + 0x40, 5, 1}, log_bf = {0x10 + 0x4c, 16, 5},
                                        endianness = {0x10 + 0x8, 30, 2},
                                        mode_1 = {0x10 + 0x8, 25, 1},
                                        operations = {0x10 + 0x10, 0, 16},
@@ -193,6 +193,7 @@ static int query_caps(struct command *c)
     if (type == GENERAL) {
         set(c->out, cqe_version, 1);
         set(c->out, half_address, c->device->config->link == LINK_IB);
+        set(c->out, dct, gid_count(c->device) == 1); /* RoCE v2 has no DC here */
         set(c->out, log_bf, 9);
     } else if (type == ATOMIC) {
         if (c->device->config->atomics == ATOMICS_NONE) /* all fields are 0 */
@@ -448,6 +449,13 @@ static bool is_move(uint32_t opcode)
            opcode == CMD_2RST;
 }
 
+/* Counts a command that connects a queue. Returns whether SOFT_HCA_FAIL=connect refuses it. */
+static bool refuses_connection(struct device *d)
+{
+    return ++d->record.connections >= d->config->fail_at && d->config->fail_at &&
+           d->config->fail == FAIL_CONNECT;
+}
+
 static int modify_qp(struct command *c, struct qp *qp)
 {
     uint32_t opcode = get(c, in_opcode);
@@ -457,6 +465,8 @@ static int modify_qp(struct command *c, struct qp *qp)
         return refuse_command(c, STATUS_BAD_INPUT_LENGTH, "input too short");
     if (get(c, in_number) != qp->qpn)
         return refuse_command(c, STATUS_BAD_INDEX, "the queue number is not the object's");
+    if (opcode == CMD_INIT2RTR && refuses_connection(c->device))
+        return refuse_command(c, STATUS_BAD_RESOURCE, "SOFT_HCA_FAIL=connect");
     unsigned what = read_move(c, opcode, &m);
     if (m.access & m.access_set & MR_REMOTE_ATOMIC && c->device->config->atomics == ATOMICS_NONE)
         return refuse_command(c, STATUS_BAD_PARAM, "rae is set, but the adapter has no atomics");

@@ -370,8 +370,9 @@ struct device {
         struct log_line lines[LOG_LINES];
         uint64_t line_count;
         uint64_t requests, errors, doorbells, damaged;
-        uint64_t creations; /* CREATE_CQ and CREATE_QP commands, for FAIL_CREATE */
-        uint64_t by_gpu;    /* requests executed by the GPU engine */
+        uint64_t creations;   /* CREATE_CQ and CREATE_QP commands, for FAIL_CREATE */
+        uint64_t connections; /* INIT2RTR_QP commands, for FAIL_CONNECT */
+        uint64_t by_gpu;      /* requests executed by the GPU engine */
     } record;
 };
 

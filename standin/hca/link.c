@@ -211,14 +211,33 @@ int link_open_socket(uint32_t lid)
     return s;
 }
 
-static int exchange_handshake(struct device *d, struct link_out *l, int memory_fd)
+static void accept_connection(struct device *d, int s);
+
+/* Accepts connections of peers until something arrives on `s`. Two connector threads that connect
+ * to each other would otherwise wait for each other. */
+static void accept_until_answered(struct device *d, int s)
+{
+    struct pollfd fds[] = {{.fd = s, .events = POLLIN},
+                           {.fd = d->threads.listener, .events = POLLIN}};
+    while (poll(fds, 2, HANDSHAKE_MS) > 0 && !fds[0].revents) {
+        int peer = accept4(d->threads.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (peer >= 0)
+            accept_connection(d, peer);
+    }
+}
+
+/* accepts: the caller is the connector thread. */
+static int exchange_handshake(struct device *d, struct link_out *l, int memory_fd, bool accepts)
 {
     struct handshake h = {HANDSHAKE_MAGIC, HANDSHAKE_VERSION, d->lid, (uint32_t)l->requests.size};
     int fds[2] = {memory_fd, d->threads.wakeup_fd}, wakeup = -1;
     int s = link_open_socket(l->address);
     if (s < 0)
         return -1;
-    if (!message_send(s, &h, sizeof h, fds, 2) || !receive_handshake(s, &h, &wakeup, 1)) {
+    bool sent = message_send(s, &h, sizeof h, fds, 2);
+    if (sent && accepts)
+        accept_until_answered(d, s);
+    if (!sent || !receive_handshake(s, &h, &wakeup, 1)) {
         close(s);
         return -1;
     }
@@ -297,9 +316,8 @@ static struct link_out *find_live_link(struct device *d, uint32_t address)
     return l && !atomic_load(&l->dead) ? l : NULL;
 }
 
-/* Returns a link to that address. If no HCA has it, the link is dead, and its packets are lost.
- * NULL: out of memory. */
-struct link_out *link_connect(struct device *d, uint32_t address)
+/* See link_connect(). accepts: the caller is the connector thread. */
+static struct link_out *connect_to(struct device *d, uint32_t address, bool accepts)
 {
     int fd;
     device_lock(d);
@@ -310,7 +328,7 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     l = new_link_out(d, address, &fd);
     if (!l)
         return NULL;
-    if (address != d->lid && !address_is_ip(address) && exchange_handshake(d, l, fd))
+    if (address != d->lid && !address_is_ip(address) && exchange_handshake(d, l, fd, accepts))
         atomic_store(&l->dead, true);
     close(fd);
     device_lock(d);
@@ -324,6 +342,13 @@ struct link_out *link_connect(struct device *d, uint32_t address)
     device_unlock(d);
     device_wake_connector(d);
     return l;
+}
+
+/* Returns a link to that address. If no HCA has it, the link is dead, and its packets are lost.
+ * NULL: out of memory. */
+struct link_out *link_connect(struct device *d, uint32_t address)
+{
+    return connect_to(d, address, false);
 }
 
 void link_attach(struct device *d, struct qp *qp, struct link_out *l)
@@ -456,7 +481,7 @@ static void connect_requested(struct device *d)
         device_unlock(d);
         if (!address)
             return;
-        link_connect(d, address);
+        connect_to(d, address, true);
         device_wake(d);
     }
 }

@@ -154,7 +154,7 @@ static void become_unreachable(struct device *d)
 static bool must_inject_failure(struct qp *qp)
 {
     struct device *d = qp->device;
-    if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0 || d->config->fail == FAIL_CREATE)
+    if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0 || d->config->fail >= FAIL_CREATE)
         return false;
     qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
     if (++d->record.requests != d->config->fail_at || !(d->config->fail_devices >> d->number & 1))

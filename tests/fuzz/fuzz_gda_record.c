@@ -25,7 +25,8 @@ static void connect_record(const struct gda_shape *shape, const struct gda_recor
     if (gda_record_fault(shape, record))
         return;
     for (uint32_t a = 0; a < shape->adapters; a++)
-        if (record->addresses[a].mtu - 1 > 4 || record->addresses[a].ethernet > 1)
+        if (record->addresses[a].mtu - 1 > 4 || record->addresses[a].ethernet > 1 ||
+            (shape->dc && (record->dc_targets[a] - 1) >> 24))
             abort();
     for (int s = 0; s < SEG_COUNT; s++) {
         if (shape->sizes[s] && record->bases[s] + shape->sizes[s] < record->bases[s])
@@ -65,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .chunks = 1 + data[3] % 7,
                               .chunk_bits = 16,
                               .relaxed = data[0] >> 1 & 1,
+                              .dc = data[0] >> 3 & 1,
                               .npes = 1 + data[1] / 16u,
                               .sizes = {65536, 0, 4096}};
     if (data[0] & 1) {

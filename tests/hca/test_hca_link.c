@@ -174,6 +174,8 @@ int __wrap_bind(int fd, const struct sockaddr *to, socklen_t bytes)
 static unsigned door_polls, handshakes;
 static nfds_t door_fds;
 static bool b_is_deaf, in_door;
+static unsigned answers_awaited;
+static void (*comes_late)(void); /* called when the connector of b waits for an answer */
 static void door_of(struct device *d);
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
@@ -190,6 +192,13 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
         return due("poll") ? -1 : n;
     }
     assert_int_equal(timeout_ms, 5000);
+    if (count == 2) { /* the connector waits for an answer */
+        assert_int_equal(fds[1].fd, b->threads.listener);
+        answers_awaited++;
+        if (comes_late)
+            comes_late();
+        return __real_poll(fds, count, 0);
+    }
     assert_int_equal(count, 1);
     handshakes++;
     if (!in_door && !b_is_deaf)
@@ -297,6 +306,8 @@ static int setup(void **state)
     fails = "";
     joins = true;
     other_user = b_is_deaf = false;
+    answers_awaited = 0;
+    comes_late = NULL;
     wakes = knocks = responded = to_respond = reports = key_answers = joined = 0;
     return 0;
 }
@@ -827,6 +838,36 @@ static void visitors_who_are_not_let_in(void **state)
     }
 }
 
+static int late_visitor;
+static void visit_late(void)
+{
+    const struct handshake hello = {0x57686361, 3, 7, 16384};
+    int fds[2] = {memory_file(2 * (16384 + 128), F_SEAL_SHRINK), memory_file(BELL, F_SEAL_SHRINK)};
+    comes_late = NULL;
+    late_visitor = visitor();
+    greet(late_visitor, &hello, sizeof hello, fds, 2);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* b connects to a, whose connector connects to b at the same time and answers later. */
+static void the_door_is_open_while_it_connects(void **state)
+{
+    (void)state;
+    struct handshake mine;
+    link_request(b, a->lid);
+    assert_int_equal(write(b->threads.wake[1], "a", 1), 1);
+    comes_late = visit_late;
+    in_door = true;
+    atomic_store(&b->threads.stop, false);
+    assert_null(connector_main(b));
+    in_door = false;
+    assert_int_equal(answers_awaited, 2); /* again after the visitor */
+    assert_int_equal(b->links.in_count, 1);
+    assert_int_equal(recv(late_visitor, &mine, sizeof mine, MSG_DONTWAIT), sizeof mine);
+    close(late_visitor);
+}
+
 /* The two rings of a visitor are adjacent, the requests first. */
 static void rings_of_a_visitor(void **state)
 {
@@ -1005,6 +1046,7 @@ int main(void)
         TEST(a_dead_link_goes_with_its_last_queue),
         TEST(wanted_links_are_connected_by_the_door),
         TEST(visitors_who_are_not_let_in),
+        TEST(the_door_is_open_while_it_connects),
         TEST(rings_of_a_visitor),
         TEST(a_full_device_lets_nobody_in),
         TEST(questions_are_answered),

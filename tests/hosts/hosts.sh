@@ -278,12 +278,13 @@ gda_pulled() {
     wait
     says 'the longest round took .*requests of failed queues by path net'
     ip link set to-a78 up && ip link set to-a79 up
-    # Path net loses its NIC, too, and takes another after 6 s.
+    # Path net loses its NIC, too, and takes another, as soon as it sees that the link has no carrier.
     export WEFT_FABRIC_INTERFACE=eth79,eth0
     pull_after 300000 to-a79 &
     under_load
     wait
     says 'the longest round took .*requests of failed queues by mlx5_soft0'
+    says 'path net: eth79 is given up, .*: its link has no carrier; messages and transfers continue over eth0'
     unset WEFT_FABRIC_INTERFACE
 }
 

@@ -185,22 +185,38 @@ start_program() {
     sleep 0.5
 }
 
-# The second rail is gone for a second, in the midst of transfers.
+# lose HOST, find_again HOST: what HOST sends and gets over eth1 is lost, while both ends have a carrier.
+lose() { bridge link set dev "to1-$1" state 0 || fail "the bridge loses nothing"; }
+find_again() { bridge link set dev "to1-$1" state 3 || fail "the bridge loses all"; }
+
+# What goes over the second rail is lost for a second, in the midst of transfers.
 rail_hiccup() {
     start 6
-    ip link set to1-b down
+    lose b
     sleep 1
-    ip link set to1-b up
-    wait $launcher || fail "a rail that was down for a second has ended the job"
+    find_again b
+    wait $launcher || fail "a rail that lost its packets for a second has ended the job"
+    says_not 'given up'
     says '^PE 1: [0-9]+ rounds'
 }
 
-# It is gone for good: the transfers go on over the other, no byte is wrong, and it is said why.
-rail_down() {
+# It is lost for good: the transfers go on over the other, no byte is wrong, and it is said why.
+rail_silent() {
     start 14
+    lose b
+    wait $launcher || fail "a rail that lost its packets has ended the job"
+    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): no transfer completed for 6 s; large transfers continue over eth0'
+    says '^PE 1: [0-9]+ rounds'
+    find_again b
+}
+
+# The cable is pulled at one end.
+rail_down() {
+    start 6
     ip link set to1-b down
     wait $launcher || fail "a rail that went down has ended the job"
-    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): no transfer completed for 6 s; large transfers continue over eth0'
+    says 'path net: eth1 is given up, since transfers to PE 0 failed \(provider .*\): its link has no carrier; large transfers continue over eth0'
+    says_not 'no transfer completed'
     says '^PE 1: [0-9]+ rounds'
     ip link set to1-b up
 }
@@ -225,16 +241,42 @@ rail_reset() {
     says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): '
 }
 
-# The NIC that messages go over is gone, and each message, atomic and signal is counted once over the other.
+# The cable of the NIC that messages go over is pulled, and each message, atomic and signal is counted once over the
+# other.
 home_moves() {
-    WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 16
+    WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 6
     says '^PE 0: .*net: provider .* on eth1 '
     ip link set to1-b down
     wait $launcher || fail "a NIC that went down has ended the job"
-    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): nothing received for [6-9] s; messages and transfers continue over eth0'
+    says 'path net: eth1 is given up, since transfers to PE 0 failed \(provider .*\): its link has no carrier; messages and transfers continue over eth0'
+    says_not 'nothing received'
     says '^PE 0: counted [0-9]+ steps'
     says '^PE 1: counted [0-9]+ steps'
     ip link set to1-b up
+}
+
+# What goes over it is lost, while both ends have a carrier.
+home_silent() {
+    WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 16
+    lose b
+    wait $launcher || fail "a NIC whose packets are lost has ended the job"
+    says 'path net: eth1 is given up, since transfers to PE [01] failed \(provider .*\): nothing received for [6-9] s; messages and transfers continue over eth0'
+    says '^PE 0: counted [0-9]+ steps'
+    says '^PE 1: counted [0-9]+ steps'
+    find_again b
+}
+
+# Both cables are pulled, and are back after a second: a NIC is given up only where another one reaches the peer.
+home_both() {
+    WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 6
+    ip link set to1-b down
+    ip link set to-b down
+    sleep 1
+    ip link set to1-b up
+    ip link set to-b up
+    wait $launcher || fail "a host that was unplugged for a second has ended the job"
+    says_not 'eth0 is given up'
+    says '^PE 1: counted [0-9]+ steps'
 }
 
 # Only what b sends is lost, since it knows a by a wrong address: what a had sent has come, goes again, and counts once.
@@ -250,7 +292,7 @@ home_one_way() {
 
 # Large transfers over both at the same time.
 home_moves_large() {
-    WEFT_FABRIC_INTERFACE=eth1,eth0 start 18
+    WEFT_FABRIC_INTERFACE=eth1,eth0 start 8
     ip link set to1-b down
     wait $launcher || fail "a NIC that went down has ended the job"
     says 'path net: eth1 is given up, since .*; messages and transfers continue over eth0'
@@ -258,13 +300,13 @@ home_moves_large() {
     ip link set to1-b up
 }
 
-# Gone for a second: nobody moves.
+# Lost for a second: nobody moves.
 home_hiccup() {
     WEFT_FABRIC_INTERFACE=eth1,eth0 start_program counted 6
-    ip link set to1-b down
+    lose b
     sleep 1
-    ip link set to1-b up
-    wait $launcher || fail "a NIC that was down for a second has ended the job"
+    find_again b
+    wait $launcher || fail "a NIC whose packets were lost for a second has ended the job"
     says_not 'given up'
     says '^PE 1: counted [0-9]+ steps'
 }
@@ -338,7 +380,7 @@ containers() {
 
 make_hosts a b c
 second_net a b
-[ $# -gt 0 ] || set -- both registered programs gpu shared_out crowd bad_input slow_rail rail_hiccup rail_down rail_reset home_moves home_one_way home_moves_large home_hiccup home_reset home_killed home_down unreached containers
+[ $# -gt 0 ] || set -- both registered programs gpu shared_out crowd bad_input slow_rail rail_hiccup rail_silent rail_down rail_reset home_moves home_silent home_one_way home_both home_moves_large home_hiccup home_reset home_killed home_down unreached containers
 for case in "$@"; do
     "$case"
 done

@@ -13,9 +13,11 @@
  *   mixed fails      gda fails its path test at one pair: the whole job leaves it
  *   mixed first_use  the queues between nodes are connected and tested when they are first used
  *   mixed first_use_fails   the same where that test fails, and path net takes over
- *   mixed refused TEXT [PE]   the adapter of that PE, or of all PEs, refuses queues: the nodes use
- * net with that reason mixed first_use_refused PE  the same at first use: requests of the PE's
- * links take net mixed lacks TEXT the reason against gda has that text, and the nodes use net */
+ *   mixed refused TEXT [PE]   the adapter of that PE, or of all PEs, refuses queues, and path net
+ *                    cannot take over: the nodes use net with that reason
+ *   mixed first_use_refused PE [connect]  requests of the links of that PE take net, since its
+ *                    adapter refuses to create queues, or to connect them
+ *   mixed lacks TEXT the reason against gda has that text, and the nodes use net */
 #include "job/job.h"
 #include "tests/job/job.h"
 
@@ -232,17 +234,27 @@ static void first_use(void)
 
 /* Queues of PE `refuses` to the other node were not created, and each end of the links knows why.
  */
-static void first_use_refused(int refuses)
+static void first_use_refused(int refuses, bool connect)
 {
+    const char *own = connect ? "port 1: it was not connected: mlx5_soft0 rejected INIT2RTR_QP"
+                              : "port 1: it was not created: mlx5_soft0 rejected CREATE_";
+    const char *its = connect ? "port 1: the peer has stopped the queue"
+                              : "port 1: the peer's adapter refuses queues";
+    /* An atomic of a peer comes before that PE uses its own queues. */
+    uint64_t before, *early = alloc(job, sizeof *early);
+    if (me != refuses)
+        OK(weft_atomic_fetch_add64(ctx, early, 1, &before, refuses));
+    OK(weft_barrier(weft_team_world(job)));
+    if (me == refuses)
+        CHECK(*early == (uint64_t)npes - 1);
     words();
     for (int pe = 0; pe < npes; pe++) {
         weft_path_info info = {.size = sizeof info};
         bool between = pe / PER_NODE != me / PER_NODE;
         OK(weft_path_query(job, pe, &info));
         const char *text = !between || (me != refuses && pe != refuses) ? "failed queues"
-                           : me == refuses
-                               ? "port 1: it was not created: mlx5_soft0 rejected CREATE_"
-                               : "port 1: the peer's adapter refuses queues";
+                           : me == refuses                              ? own
+                                                                        : its;
         bool found = strstr(info.reason, text) != NULL;
         if (found != (text[0] == 'p') || strcmp(info.name, wanted_path(pe, "gda")) != 0) {
             fprintf(stderr, "PE %d to PE %d: path %s, \"%s\"; \"%s\"\n", me, pe, info.name,
@@ -285,7 +297,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "first_use") == 0)
         first_use();
     else if (strcmp(what, "first_use_refused") == 0)
-        first_use_refused(atoi(argv[2]));
+        first_use_refused(atoi(argv[2]), argc > 3);
     else if (strncmp(what, "none", 4) == 0)
         none(strcmp(what, "none") == 0);
     else if (strcmp(what, "order") == 0)

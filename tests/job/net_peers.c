@@ -59,10 +59,7 @@ static size_t private_bytes(void)
  * part of the contexts that are open. */
 static size_t bytes_of_a_peer(int contexts)
 {
-    size_t rails = (size_t)net->rail_count;
-    size_t start = rails * (sizeof *net->start.addresses + sizeof *net->start.rails);
-    size_t keys = net->encryption ? CIPHER_POINT_BYTES + sizeof(void *) : 0;
-    return start + keys + (size_t)contexts * (sizeof(struct net_channel) + sizeof(int));
+    return path_ops_of(PATH_NET)->peer_bytes(net->rail_count, contexts);
 }
 
 static size_t count_begun(void)

@@ -94,6 +94,13 @@ def test_single_values(job):
         assert x[1, 2] == value and x[0, 0] == value and np.count_nonzero(x) == 2
         assert job.g(x, of=1 - job.rank, index=(-1, -1)) == value
         job.barrier()
+    wide = job.zeros((4, 6), "i4")
+    job.p(wide[:, 3], 5, to=1 - job.rank, index=2)
+    job.p(wide[1:, ::2], 6, to=1 - job.rank, index=(0, 1))
+    job.barrier()
+    assert wide[2, 3] == 5 and wide[1, 2] == 6 and np.count_nonzero(wide) == 2
+    assert job.g(wide[::-1], of=1 - job.rank, index=(1, 3)) == 5
+    job.barrier()
     x = job.zeros(3, "i2")
     for wrong in (40000, 1.5, "a", None):
         with pytest.raises(weft.InvalidType, match="int16"):

@@ -225,9 +225,10 @@ static void every_row(void **state)
         const struct row *row = &rows[i];
         struct path_order order;
         struct path_choice choice = {.path = (enum path_id)77};
+        char text[PATH_REASON_BYTES];
         struct path_facts facts = facts_of(row->facts);
         assert_int_equal(path_order_parse(row->wanted, &order), WEFT_OK);
-        weft_status status = path_choose(&facts, &order, &choice);
+        weft_status status = path_choose(&facts, &order, &choice, text);
         const char *said = status ? weft_last_error() : choice.reason;
         if ((int)choice.path != row->path || !strstr(said, row->reason) ||
             status != (row->path == NONE ? WEFT_ERR_NO_PATH : WEFT_OK))
@@ -287,9 +288,10 @@ static void why_of_each_path(void **state)
     for (size_t i = 0; i < sizeof whys / sizeof whys[0]; i++) {
         struct path_order order;
         struct path_choice choice;
+        char text[PATH_REASON_BYTES];
         struct path_facts facts = facts_of(whys[i].facts);
         assert_int_equal(path_order_parse(whys[i].wanted, &order), WEFT_OK);
-        path_choose(&facts, &order, &choice);
+        path_choose(&facts, &order, &choice, text);
         assert_string_equal(path_why(whys[i].path, &facts, &order, choice.path), whys[i].why);
     }
 }
@@ -299,6 +301,7 @@ static void it_is_a_function(void **state)
 {
     (void)state;
     struct path_choice first, again;
+    char text[PATH_REASON_BYTES], text_again[PATH_REASON_BYTES];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k += 7) {
             struct path_order order, others;
@@ -307,9 +310,9 @@ static void it_is_a_function(void **state)
             path_order_parse(rows[k].wanted, &others);
             memset(&first, 0, sizeof first);
             memset(&again, 0x5a, sizeof again);
-            weft_status one = path_choose(&facts, &order, &first);
-            path_choose(&other, &others, &again);
-            weft_status two = path_choose(&facts, &order, &again);
+            weft_status one = path_choose(&facts, &order, &first, text);
+            path_choose(&other, &others, &again, text_again);
+            weft_status two = path_choose(&facts, &order, &again, text_again);
             assert_int_equal(one, two);
             assert_int_equal(first.path, again.path);
             assert_string_equal(first.reason, again.reason);
@@ -324,18 +327,18 @@ static void long_evidence_is_cut(void **state)
     char evidence[2000];
     struct path_order order;
     struct path_facts facts = facts_of(REFUSED);
+    struct path_choice choice;
     struct {
-        struct path_choice choice;
-        char guard[64];
+        char text[PATH_REASON_BYTES], guard[64];
     } room;
     memset(evidence, 'x', sizeof evidence - 1);
     evidence[sizeof evidence - 1] = 0;
     facts.evidence = evidence;
     memset(room.guard, 0x77, sizeof room.guard);
     path_order_parse("^staged", &order);
-    assert_int_equal(path_choose(&facts, &order, &room.choice), WEFT_ERR_NO_PATH);
-    assert_true(strlen(room.choice.reason) < sizeof room.choice.reason);
-    assert_non_null(strstr(room.choice.reason, "xxx ..."));
+    assert_int_equal(path_choose(&facts, &order, &choice, room.text), WEFT_ERR_NO_PATH);
+    assert_true(strlen(choice.reason) < sizeof room.text);
+    assert_non_null(strstr(choice.reason, "xxx ..."));
     for (size_t i = 0; i < sizeof room.guard; i++)
         assert_int_equal(room.guard[i], 0x77);
 }
@@ -348,12 +351,13 @@ static void the_chosen_path_has_space(void **state)
     char words[2000] = "";
     struct path_order order;
     struct path_choice choice;
+    char text[PATH_REASON_BYTES];
     struct path_facts facts = facts_of(REFUSED);
     while (strlen(words) < sizeof words - 10)
         strcat(words, "lacking ");
     facts.evidence = words;
     assert_int_equal(path_order_parse("", &order), WEFT_OK);
-    assert_int_equal(path_choose(&facts, &order, &choice), WEFT_OK);
+    assert_int_equal(path_choose(&facts, &order, &choice, text), WEFT_OK);
     assert_int_equal(choice.path, PATH_STAGED);
     assert_string_equal(choice.reason + choice.chosen_at,
                         "staged: through host memory that both PEs map");
@@ -465,7 +469,7 @@ static void no_path_says_why(void **state)
     struct path_strides strides = {8, 8, 8, 2};
     uint64_t value[4] = {0};
     char *address = (char *)value;
-    strcpy(choices[2].reason, "the reason of PE 2");
+    choices[2].reason = "the reason of PE 2";
 #define SAYS(call)                                                                                 \
     do {                                                                                           \
         assert_int_equal(call, WEFT_ERR_NO_PATH);                                                  \

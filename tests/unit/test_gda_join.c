@@ -2,7 +2,7 @@
 /* What a PE of path gda makes at two adapters and exchanges with the other PEs: memory regions and
  * their keys, queues in their area, and connections. Every call of the adapters' library can fail,
  * and then everything is undone. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 #include "unit/own_memory.h"
 
 #include "base/config.h"
@@ -293,6 +293,90 @@ static int init_obj(struct mlx5dv_obj *object, uint64_t type)
     return 0;
 }
 
+/* DC targets, by adapter. */
+static struct {
+    struct ibv_cq cq;
+    struct ibv_srq srq;
+    struct ibv_qp qp;
+    uint64_t key;
+    int moves;
+} targets[ADAPTERS];
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entries, void *of,
+                                struct ibv_comp_channel *channel, int vector)
+{
+    assert_in_range(entries, 1, 16);
+    assert_true(!of && !channel && !vector);
+    if (fails())
+        return NULL;
+    live++;
+    return &targets[adapter_at(context)].cq;
+}
+
+static int destroy_cq(struct ibv_cq *cq)
+{
+    (void)cq;
+    live--;
+    return 0;
+}
+
+static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    assert_in_range(attr->attr.max_wr, 1, 16);
+    assert_int_equal(attr->attr.max_sge, 1);
+    if (fails())
+        return NULL;
+    live++;
+    return &targets[((uintptr_t)pd - 0x2000) / 16].srq;
+}
+
+static int destroy_srq(struct ibv_srq *srq)
+{
+    (void)srq;
+    live--;
+    return 0;
+}
+
+static struct ibv_qp *create_target(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
+                                    struct mlx5dv_qp_init_attr *dv)
+{
+    const int a = adapter_at(context);
+    assert_int_equal(attr->qp_type, IBV_QPT_DRIVER);
+    assert_ptr_equal(attr->srq, &targets[a].srq);
+    assert_ptr_equal(attr->recv_cq, &targets[a].cq);
+    assert_int_equal(dv->comp_mask, MLX5DV_QP_INIT_ATTR_MASK_DC);
+    assert_int_equal(dv->dc_init_attr.dc_type, MLX5DV_DCTYPE_DCT);
+    if (fails())
+        return NULL;
+    live++;
+    targets[a].key = dv->dc_init_attr.dct_access_key;
+    targets[a].moves = 0;
+    targets[a].qp.qp_num = 0;
+    return &targets[a].qp;
+}
+
+/* The number of a target is known when it can receive. */
+static int modify_target(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    const int a = qp == &targets[1].qp;
+    if (fails())
+        return ENOMEM;
+    assert_int_equal(attr->qp_state, targets[a].moves++ ? IBV_QPS_RTR : IBV_QPS_INIT);
+    if (attr->qp_state == IBV_QPS_INIT)
+        assert_int_equal(attr->qp_access_flags, OPEN & ~IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(!(mask & IBV_QP_AV), attr->qp_state == IBV_QPS_INIT);
+    if (attr->qp_state == IBV_QPS_RTR)
+        qp->qp_num = 0x9000 + (uint32_t)a;
+    return 0;
+}
+
+static int destroy_target_of(struct ibv_qp *qp)
+{
+    assert_true(qp == &targets[0].qp || qp == &targets[1].qp);
+    live--;
+    return 0;
+}
+
 static int dealloc_pd(struct ibv_pd *pd)
 {
     assert_non_null(pd);
@@ -313,7 +397,7 @@ static struct told {
     struct gda_record record;
     uint32_t words[ADAPTERS * CHUNKS * 2 + PES * (EACH + ADAPTERS) + 1];
 } told[PES];
-static uint32_t sizes[PES][5];
+static uint32_t sizes[PES][6];
 static bool other_sizes;
 static int agreements, disagrees_at, gathers, gather_fails_at;
 static size_t told_bytes;
@@ -403,9 +487,16 @@ static weft_status join(void)
                                                         .dereg_mr = dereg_mr,
                                                         .create_ah = create_ah,
                                                         .destroy_ah = destroy_ah,
+                                                        .create_cq = create_cq,
+                                                        .destroy_cq = destroy_cq,
+                                                        .create_srq = create_srq,
+                                                        .destroy_srq = destroy_srq,
+                                                        .modify_qp = modify_target,
+                                                        .destroy_qp = destroy_target_of,
                                                         .dealloc_pd = dealloc_pd,
                                                         .close_device = close_device},
                                               .dv = {.init_obj = init_obj,
+                                                     .create_qp = create_target,
                                                      .obj_create = obj_create,
                                                      .obj_destroy = obj_destroy,
                                                      .obj_modify = obj_modify,
@@ -414,7 +505,8 @@ static weft_status join(void)
                                                      .alloc_uar = alloc_uar,
                                                      .free_uar = free_uar},
                                               .handle = &live},
-                                      .count = ADAPTERS};
+                                      .count = ADAPTERS,
+                                      .dc = true};
     live = 1 + 2 * ADAPTERS; /* the library, devices and protection domains */
     for (int a = 0; a < ADAPTERS; a++) {
         adapters->one[a] =
@@ -455,6 +547,7 @@ static int setup(void **state)
     setenv("WEFT_TEST_GDA_DEPTH", "128", 1);
     setenv("WEFT_TEST_GDA_CHUNK", "64K", 1);
     unsetenv("WEFT_TEST_GDA");
+    unsetenv("WEFT_TEST_GDA_RC");
     config_reset();
     world.sizes[0] = HEAP;
     world.sizes[1] = 0;
@@ -817,14 +910,125 @@ static void spoil_address(void)
     memcpy(told[2].record.addresses[0].gid, ipv4, sizeof ipv4);
 }
 
+/* With RC queues to no other PE: those of the PE to itself, a target for each adapter, and
+ * initiators. */
+static void dc_queues_are_made(void **state)
+{
+    enum { OWN = EACH + ADAPTERS, ALL = ADAPTERS * GDA_INITIATORS };
+    for (int kind = 0; kind <= 1; kind++) {
+        setup(state);
+        ethernet = kind;
+        setenv("WEFT_TEST_GDA_RC", "0", 1);
+        config_reset();
+        assert_int_equal(join(), WEFT_OK);
+        assert_false(gda->eager);
+        assert_int_equal(gda_rc_limit(gda), 0);
+        assert_int_equal(object_count, 2 * (OWN + ALL));
+        assert_int_not_equal(gda->dc->key, 0);
+        assert_int_equal(told[ME].record.dc_key, gda->dc->key);
+        for (int pe = 0; pe < PES; pe++) {
+            assert_int_equal(gda_is_dc_peer(gda, pe), pe != ME);
+            assert_int_equal(gda->dc->keys[pe], told[pe].record.dc_key);
+            assert_int_equal(gda_link_of(gda, pe), pe == ME ? GDA_LINK_UP : GDA_LINK_NONE);
+        }
+        assert_int_equal(gda->dc->mtu, 4);
+        for (int a = 0; a < ADAPTERS; a++) {
+            assert_int_equal(targets[a].key, gda->dc->key);
+            assert_int_equal(targets[a].moves, 2);
+            assert_int_equal(told[ME].record.dc_targets[a], 0x9000 + a);
+        }
+        for (int i = 0; i < ALL; i++) { /* the NIC's queues come after those of the PE to itself */
+            const struct object *cq = &objects[2 * (OWN + i)], *qp = cq + 1;
+            const struct gda_initiator *initiator = &gda->dc->initiators[i];
+            assert_int_equal(cq->adapter, i / GDA_INITIATORS);
+            assert_int_equal(qp->steps, 3);
+            assert_int_equal(word(qp->init, 0xa8) & 0xe000, 0); /* it lets no peer in */
+            assert_int_equal(word(qp->receive, 0x20) >> 29, 4);
+            assert_int_equal(word(qp->receive, 0x38) >> 16 & 0xff, ethernet ? 5 : 0);
+            assert_int_equal(initiator->q.number, qp->number);
+            assert_int_equal(initiator->ring.number_be, htobe32(qp->number << 8));
+            assert_int_equal(initiator->ring.last, DEPTH - 1);
+            assert_ptr_equal(gda_initiator_of(gda, &initiator->q), initiator);
+        }
+        assert_null(gda_initiator_of(gda, &gda->queues[0]));
+        leave();
+    }
+}
+
+/* Whatever fails, all of it is undone. */
+static void dc_calls_fail(void **state)
+{
+    int tried = 0;
+    weft_status status;
+    do {
+        setup(state);
+        setenv("WEFT_TEST_GDA_RC", "0", 1);
+        config_reset();
+        fails_at = ++tried;
+        status = join();
+        /* A missing uncached doorbell register has a substitute. */
+        assert_true(status == WEFT_ERR_SYSTEM || status == WEFT_OK);
+        leave();
+    } while (calls >= fails_at);
+    assert_in_range(tried, 60, 400);
+    for (int at = 1, more = 1; more; at++) {
+        setup(state);
+        setenv("WEFT_TEST_GDA_RC", "0", 1);
+        config_reset();
+        memory_fails_at = at;
+        status = join();
+        more = memory_calls >= at;
+        assert_int_equal(status, more ? WEFT_ERR_NO_MEMORY : WEFT_OK);
+        if (gda)
+            leave();
+    }
+}
+
+/* The ring of PE numbers: half of the limit on each side; the same at both ends. */
+static void peers_by_rc(void **state)
+{
+    static char text[8];
+    (void)state;
+    for (int npes = 2; npes <= 9; npes++)
+        for (int limit = 0; limit < npes - 1; limit++)
+            for (int me = 0; me < npes; me++) {
+                struct gda_dc dc = {.rc_peers = limit};
+                struct path_world small = {.pe = me, .npes = npes};
+                struct gda of = {.world = &small, .dc = &dc};
+                int by_rc = -1; /* without itself */
+                for (int pe = 0; pe < npes; pe++) {
+                    struct path_world theirs = {.pe = pe, .npes = npes};
+                    struct gda other = {.world = &theirs, .dc = &dc};
+                    by_rc += !gda_is_dc_peer(&of, pe);
+                    assert_int_equal(gda_is_dc_peer(&of, pe), gda_is_dc_peer(&other, me));
+                }
+                assert_int_equal(by_rc, limit / 2 * 2);
+            }
+    /* 1 GiB of queues of 32 KiB, four to each PE and adapter */
+    struct path_world large = {.npes = 100000};
+    snprintf(text, sizeof text, "%d", 5000);
+    assert_int_equal(gda_rc_peers(&large, 2), (1 << 30) / (5 * 32768) / 2 * 2);
+    setenv("WEFT_TEST_GDA_RC", text, 1);
+    config_reset();
+    assert_int_equal(gda_rc_peers(&large, 2), 5000);
+    large.npes = 5003;
+    setenv("WEFT_TEST_GDA_RC", "5001", 1);
+    config_reset();
+    assert_int_equal(gda_rc_peers(&large, 2), 5000);
+    large.npes = 5002; /* all others */
+    assert_int_equal(gda_rc_peers(&large, 2), 5001);
+    large.npes = 100;
+    assert_int_equal(gda_rc_peers(&large, 2), 99);
+}
+
 static void others_that_differ(void **state)
 {
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         setup(state);
         other_sizes = true;
         for (int pe = 0; pe < PES; pe++)
-            memcpy(sizes[pe], (uint32_t[]){EACH, CHUNKS, 16, 0, 1}, sizeof sizes[pe]);
+            memcpy(sizes[pe], (uint32_t[]){EACH, CHUNKS, 16, 0, 1, PES - 1}, sizeof sizes[pe]);
         sizes[2][i]++;
         assert_int_equal(join(), WEFT_ERR_MISMATCH);
         assert_int_equal(gathers, 1);
@@ -834,8 +1038,9 @@ static void others_that_differ(void **state)
     assert_int_equal(join(), WEFT_ERR_MISMATCH);
     assert_string_equal(
         base_last_error(),
-        "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK, WEFT_TEST_GDA_EAGER or the sizes of "
-        "segments differ between PE 1 (3 queues, 5 chunks of 2^16 bytes) and PE 0 (3, 9, 2^16)");
+        "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK, WEFT_TEST_GDA_EAGER, WEFT_TEST_GDA_RC or "
+        "the sizes of segments differ between PE 1 (3 queues, 5 chunks of 2^16 bytes, RC to 2 PEs) "
+        "and PE 0 (3, 9, 2^16, 2)");
     leave();
     setup(state);
     spoil = spoil_number;
@@ -868,14 +1073,14 @@ static void others_that_differ(void **state)
 static void others_that_fail(void **state)
 {
     (void)state;
-    for (int i = 1; i <= 5; i++) {
+    for (int i = 1; i <= 6; i++) {
         setup(state);
         disagrees_at = i;
         assert_int_equal(join(), WEFT_ERR_PEER_DEAD);
-        assert_int_equal(gathers, i <= 2 ? 0 : i <= 4 ? 1 : 2);
+        assert_int_equal(gathers, i <= 3 ? 0 : i <= 5 ? 1 : 2);
         leave();
     }
-    disagrees_at = 6;
+    disagrees_at = 7;
     assert_int_equal(join(), WEFT_OK);
     leave();
     for (int i = 1; i <= 2; i++) {
@@ -1017,6 +1222,9 @@ int main(void)
         cmocka_unit_test(what_is_told),
         cmocka_unit_test_setup(registers_that_combine_writes, setup),
         cmocka_unit_test(every_call_fails),
+        cmocka_unit_test(dc_queues_are_made),
+        cmocka_unit_test(dc_calls_fail),
+        cmocka_unit_test_setup(peers_by_rc, setup),
         cmocka_unit_test(others_that_differ),
         cmocka_unit_test(others_that_fail),
         cmocka_unit_test(keys_of_places),

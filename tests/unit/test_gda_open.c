@@ -251,7 +251,7 @@ static int setup(void **state)
     memset(devices, 0, sizeof devices);
     memset(theirs, 0, sizeof theirs);
     for (int pe = 0; pe < PES; pe++)
-        their_offers[pe] = (struct gda_offer){GDA_ADAPTERS_MOST, 1, 0};
+        their_offers[pe] = (struct gda_offer){GDA_ADAPTERS_MOST, 1, 0, 0};
     memcpy(node_of, (int[]){1, 0, 1}, sizeof node_of);
     device_count = disagrees_at = gather_fails_at = libraries = 0;
     alike = no_list = no_library = false;

@@ -70,6 +70,22 @@ static void lengths(void **state)
     assert_int_equal(gda_record_bytes(&odd), sizeof(struct gda_record) + 12 * sizeof(uint32_t));
 }
 
+/* Numbers of DC targets count where there are any. */
+static void targets(void **state)
+{
+    (void)state;
+    struct gda_shape dc = shape;
+    assert_null(gda_record_fault(&dc, &told.record));
+    dc.dc = 1;
+    assert_string_equal(gda_record_fault(&dc, &told.record), "invalid QP number");
+    told.record.dc_targets[0] = 0xffffff;
+    assert_string_equal(gda_record_fault(&dc, &told.record), "invalid QP number");
+    told.record.dc_targets[1] = 1;
+    assert_null(gda_record_fault(&dc, &told.record));
+    told.record.dc_targets[1] = 0x1000000;
+    assert_string_equal(gda_record_fault(&dc, &told.record), "invalid QP number");
+}
+
 static void addresses(void **state)
 {
     (void)state;
@@ -163,11 +179,12 @@ static void candidates(void **state)
     assert_null(gda_candidates_fault(&c));
     c = (struct gda_candidates){.requested = 2}; /* no adapters */
     assert_null(gda_candidates_fault(&c));
-    assert_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST, 1, 0}));
-    assert_non_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST + 1, 1, 0}));
-    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 2, 0}));
-    assert_null(gda_offer_fault(&(struct gda_offer){1, 0, 1}));
-    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 0, 2}));
+    assert_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST, 1, 0, 0}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){GDA_ADAPTERS_MOST + 1, 1, 0, 0}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 2, 0, 0}));
+    assert_null(gda_offer_fault(&(struct gda_offer){1, 0, 1, 1}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 0, 2, 0}));
+    assert_non_null(gda_offer_fault(&(struct gda_offer){1, 0, 0, 2}));
 }
 
 /* The first PSN that one end sends is the one that the other end expects. Both depend on the
@@ -202,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(lengths, setup),
+        cmocka_unit_test_setup(targets, setup),
         cmocka_unit_test_setup(addresses, setup),
         cmocka_unit_test_setup(places_and_numbers, setup),
         cmocka_unit_test(candidates),

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "unit/net_carrier.h"
+
 static const uint64_t ms = 1000 * 1000, second = 1000 * 1000 * 1000;
 static const uint8_t key[SIPHASH_KEY_BYTES] = {2, 7, 1, 8, 2, 8};
 static struct net_end end;
@@ -548,6 +550,67 @@ static void a_suspected_peer_that_never_answers(void **context)
     end_sends_complete(&end);
 }
 
+/* A NIC without a carrier for 150 ms is given up when the peer answers over another one. */
+static void a_rail_without_a_carrier(void **context)
+{
+    (void)context;
+    name_links(&end);
+    link_down[0] = true;
+    check_peers(7, 20 * ms);
+    assert_int_equal(sent_count, 0);
+    check_peers(1, 20 * ms);
+    assert_int_equal(sent_count, 4); /* at once, to both peers, over the other rails */
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(sent[i].to, end_address(1 + i / 2, 1 + i % 2));
+        assert_int_equal(sent[i].note, NET_PROBE);
+    }
+    check_peers(2, 20 * ms);
+    assert_string_equal(end.net.rails[0].cause, "");
+    net_mark_live(peer, 2);
+    check_peers(1, 20 * ms);
+    assert_string_equal(end.net.rails[0].cause, "its link has no carrier");
+    assert_string_equal(end.net.rails[1].cause, "");
+    assert_int_equal(peer->failed, WEFT_OK);
+    end_sends_complete(&end);
+}
+
+static void a_short_interruption_is_not_noticed(void **context)
+{
+    (void)context;
+    name_links(&end);
+    for (int i = 0; i < 3; i++) {
+        link_down[0] = true;
+        check_peers(7, 20 * ms);
+        link_down[0] = false;
+        check_peers(1, 20 * ms);
+    }
+    assert_int_equal(sent_count, 0);
+    /* A rail that is closed has no link to look at. */
+    link_down[0] = true;
+    struct fid_ep *endpoint = end.net.rails[0].endpoint;
+    end.net.rails[0].endpoint = NULL;
+    check_peers(10, 20 * ms);
+    assert_false(net_lacks_carrier(&end.net.rails[0]));
+    end.net.rails[0].endpoint = endpoint;
+}
+
+/* What cannot be retransmitted may arrive when the carrier is back, for 6 s. */
+static void a_carrier_is_waited_for(void **context)
+{
+    (void)context;
+    name_links(&end);
+    link_down[0] = true;
+    peer->link.directs = 1;
+    check_peers(2, 100 * ms);
+    net_mark_live(peer, 1);
+    check_peers(57, 100 * ms);
+    assert_string_equal(end.net.rails[0].cause, "");
+    check_peers(1, 100 * ms);
+    assert_string_equal(end.net.rails[0].cause, "its link has no carrier");
+    peer->link.directs = 0;
+    end_sends_complete(&end);
+}
+
 /* -------------------------------------------------------------------------------------
  * rerouting */
 
@@ -696,6 +759,9 @@ int main(void)
         CASE(a_suspected_rail),
         CASE(a_suspected_peer_whose_rails_all_refuse),
         CASE(a_suspected_peer_that_never_answers),
+        CASE(a_rail_without_a_carrier),
+        CASE(a_short_interruption_is_not_noticed),
+        CASE(a_carrier_is_waited_for),
         CASE(messages_move_to_another_rail),
         CASE(messages_of_the_first_peer_move),
         CASE(a_rail_without_messages_moves_nobody),

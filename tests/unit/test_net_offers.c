@@ -8,6 +8,7 @@
 #include "path/net/near.h"
 #include "unit/callocs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -210,6 +212,26 @@ bool __wrap_net_is_down(const char *root, const char *name)
 /* Contents of the `type` file of an interface in sysfs; NULL: no such file. */
 static const char *link_type;
 static int files_open;
+
+/* RDMA devices of the node, and how often libfabric was called without /proc/kallsyms. */
+static const char *rdma_devices;
+static int restricted_calls;
+
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+DIR *__wrap_opendir(const char *path)
+{
+    if (strcmp(path, "/sys/class/infiniband") != 0)
+        return __real_opendir(path);
+    return rdma_devices ? __real_opendir(rdma_devices) : NULL;
+}
+
+void __wrap_driver_run_without_kallsyms(void (*run)(void *argument), void *argument);
+void __wrap_driver_run_without_kallsyms(void (*run)(void *argument), void *argument)
+{
+    restricted_calls++;
+    run(argument);
+}
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
@@ -367,6 +389,28 @@ static void all_pes_encrypt_or_none(void **context)
             assert_non_null(strstr(base_last_error(), rows[i].error));
     }
     prepare(NULL);
+}
+
+/* Only RDMA devices need what libfabric learns from the kernel's symbols. */
+static void symbols_are_read_for_rdma_devices(void **context)
+{
+    char empty[] = "/tmp/weft-test-offers-XXXXXX";
+    (void)context;
+    assert_non_null(mkdtemp(empty));
+    const struct {
+        const char *devices;
+        int restricted;
+    } rows[] = {{NULL, 1}, {empty, 1}, {"/", 0}};
+    agreed = WEFT_ERR_PEER_DEAD; /* no selection follows */
+    for (int i = 0; i < 3; i++) {
+        f.getinfos = restricted_calls = c.chosen = 0;
+        rdma_devices = rows[i].devices;
+        assert_int_equal(find(), WEFT_ERR_PEER_DEAD);
+        assert_int_equal(f.getinfos, 1);
+        assert_int_equal(restricted_calls, rows[i].restricted);
+    }
+    rdma_devices = NULL;
+    rmdir(empty);
 }
 
 static void queues_are_made_for_the_peers_of_the_job(void **context)
@@ -644,6 +688,7 @@ int main(void)
         cmocka_unit_test_setup(the_hints_are_what_the_path_can_use, prepare),
         cmocka_unit_test_setup(the_configuration_is_used, prepare),
         cmocka_unit_test_setup(all_pes_encrypt_or_none, prepare),
+        cmocka_unit_test_setup(symbols_are_read_for_rdma_devices, prepare),
         cmocka_unit_test_setup(queues_are_made_for_the_peers_of_the_job, prepare),
         cmocka_unit_test_setup(what_a_provider_can_do_is_described, prepare),
         cmocka_unit_test_setup(whom_an_address_reaches_is_described, prepare),

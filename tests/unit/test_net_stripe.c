@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "unit/net_carrier.h"
+
 enum { FRAGMENT = 256 << 10, LEAST = 4 * FRAGMENT };
 static const uint64_t ms = 1000 * 1000;
 static const uint8_t key[SIPHASH_KEY_BYTES] = {1, 7, 3, 2, 0, 5};
@@ -589,6 +591,31 @@ static void a_rail_stands_still(void **context)
     complete(0);
 }
 
+/* A NIC without a carrier that carries no messages is given up, and the peers close their ends. */
+static void a_link_loses_its_carrier(void **context)
+{
+    (void)context;
+    name_links(&end);
+    transfer(2 * FRAGMENT, true, true);
+    link_down[0] = link_down[1] = true;
+    for (int i = 0; i < 10; i++, net_stripe_advance(&end.net))
+        now += 20 * ms;
+    assert_string_equal(end.net.rails[1].cause, ""); /* Messages would not arrive either. */
+    link_down[0] = false;
+    now += 20 * ms;
+    net_stripe_advance(&end.net);
+    assert_string_equal(end.net.rails[1].cause, "its link has no carrier");
+    assert_null(end.net.rails[1].endpoint);
+    assert_non_null(end.net.rails[0].endpoint);
+    send_control_records();
+    assert_int_equal(control_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(controls[i].kind, NET_CLOSE_RAIL);
+        assert_int_equal(controls[i].rail, end.peers[1 + i].rails.peers[1]);
+    }
+    complete(0);
+}
+
 static void a_rail_that_progresses_is_not_checked(void **context)
 {
     (void)context;
@@ -901,6 +928,7 @@ int main(void)
         CASE(no_rail_leads_there),
         CASE(a_peer_gives_a_rail_up),
         CASE(a_rail_stands_still),
+        CASE(a_link_loses_its_carrier),
         CASE(a_rail_that_progresses_is_not_checked),
         CASE(a_peer_is_asked_once_to_close_a_rail),
         CASE(messages_move_when_their_rail_is_closed),

@@ -126,7 +126,7 @@ static void large_teams_need_more_threads(void **state)
 static void a_member_out_of_reach_is_named(void **state)
 {
     (void)state;
-    strcpy(ops.choices[WEFT_GPU][2].reason, "it is far");
+    ops.choices[WEFT_GPU][2].reason = "it is far";
     for (int i = 0; i < 3; i++) {
         ops.slot_of[2] = i == 0 ? -1 : 2;
         ops_path(WEFT_GPU, 2, i == 1 ? PATH_STAGED : PATH_P2P);

@@ -84,6 +84,8 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
     printf("%6d tables of a PE: boot %s, team %s, device %s; flags %s\n", job->pes,
            format_bytes(outcome->memory.boot).text, format_bytes(outcome->memory.team).text,
            format_bytes(outcome->memory.device).text, format_bytes(outcome->memory.flags).text);
+    printf("%6d tables of a PE: choice of paths %s, paths over NICs %s\n", job->pes,
+           format_bytes(outcome->memory.paths).text, format_bytes(outcome->memory.nics).text);
     printf("%6d tables of the launcher: %s, %llu bytes for a PE\n", job->pes,
            format_bytes(outcome->launcher_bytes).text,
            (unsigned long long)(outcome->launcher_bytes / (uint64_t)job->pes));
@@ -141,11 +143,13 @@ void scale_print_json(const struct scale_job *job, const struct scale_outcome *o
         (json_int_t)outcome->frames_of_launcher, "launcher_bytes",
         (json_int_t)outcome->launcher_bytes, "right", outcome->right);
     json_object_set_new(row, "collectives_by_node", collectives_json(outcome));
-    json_object_set_new(row, "pe_bytes",
-                        json_pack("{s:I, s:I, s:I, s:I}", "boot", (json_int_t)outcome->memory.boot,
-                                  "team", (json_int_t)outcome->memory.team, "flags",
-                                  (json_int_t)outcome->memory.flags, "device",
-                                  (json_int_t)outcome->memory.device));
+    json_object_set_new(
+        row, "pe_bytes",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "boot", (json_int_t)outcome->memory.boot,
+                  "team", (json_int_t)outcome->memory.team, "flags",
+                  (json_int_t)outcome->memory.flags, "device", (json_int_t)outcome->memory.device,
+                  "paths", (json_int_t)outcome->memory.paths, "nics",
+                  (json_int_t)outcome->memory.nics));
     if (measured)
         json_object_set_new(row, "measured",
                             json_pack("{s:I, s:I, s:f, s:f}", "frames_to_launcher",

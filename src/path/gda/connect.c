@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates the queues of path gda in one memory area, exchanges QP numbers, memory keys and
  * addresses with the other PEs, and connects each queue to its peer queue. */
+#include "path/gda/dc.h"
 #include "path/gda/gda.h"
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,9 +24,8 @@
  * completion queue is as long as the send ring, although the NIC writes only its first entry
  * (collapsed CQ). The NIC accepts only a size that would also do without collapsing. */
 
-/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record.
- * NO_DOORBELL: of a word that takes the place of the doorbell of a queue without a NIC. */
-enum { CQ_RECORD = 64, QP_RECORD = 0, SEND_WORD = 4, NO_DOORBELL = 1024 };
+/* Byte offset of the word that takes the place of the doorbell of a queue without a NIC. */
+enum { NO_DOORBELL = 1024 };
 
 static size_t ring_bytes(uint32_t depth)
 {
@@ -78,15 +79,14 @@ static weft_status register_slab(const struct gda_adapter *adapter, struct gda_s
                            adapter->name, bytes, strerror(errno));
 }
 
-/* Memory that is zero, and takes pages only where it is written. */
-static void *map_zeros(size_t bytes)
+void *gda_map_zeros(size_t bytes)
 {
     void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return area == MAP_FAILED ? NULL : area;
 }
 
-static void unmap_zeros(void *area, size_t bytes)
+void gda_unmap_zeros(void *area, size_t bytes)
 {
     if (area)
         munmap(area, bytes);
@@ -95,7 +95,7 @@ static void unmap_zeros(void *area, size_t bytes)
 /* ----------------------------------------------------------------------------------- the queues */
 
 /* Prefers a non-cached UAR page: a write-combining one may delay a doorbell. */
-static weft_status alloc_uar_page(struct gda_qp *qp)
+weft_status gda_alloc_uar_page(struct gda_qp *qp)
 {
     enum { WRITES_COMBINED = 0, NOT_CACHED = 1 };
     const struct gda_adapter *adapter = qp->adapter;
@@ -109,7 +109,7 @@ static weft_status alloc_uar_page(struct gda_qp *qp)
 
 static void place_queue(struct weft_dev_gda_queue *q, const struct gda_layout *at, char *area)
 {
-    q->ring.record = (uint32_t *)(void *)(area + at->page + QP_RECORD + SEND_WORD);
+    q->ring.record = (uint32_t *)(void *)(area + at->page + GDA_QP_RECORD + GDA_SEND_WORD);
     /* The last 8 bytes of a CQE hold its opcode and index. */
     q->completion = (const uint64_t *)(const void *)(area + at->completions + 56);
     q->results = area + at->results;
@@ -119,11 +119,11 @@ weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev
                              const struct gda_layout *at, char *area)
 {
     place_queue(q, at, area);
-    weft_status status = alloc_uar_page(qp);
+    weft_status status = gda_alloc_uar_page(qp);
     if (!status)
-        status = gda_create_cq(qp, gda->depth, at->completions, at->page + CQ_RECORD);
+        status = gda_create_cq(qp, gda->depth, at->completions, at->page + GDA_CQ_RECORD);
     if (!status)
-        status = gda_create_qp(qp, gda->depth, at->ring, at->page + QP_RECORD, &q->number);
+        status = gda_create_qp(qp, gda->depth, at->ring, at->page + GDA_QP_RECORD, &q->number);
     if (!status)
         q->ring.doorbell = qp->uar->reg_addr;
     weft_dev_gda_ring_set(&q->ring, area + at->ring, gda->depth, q->number);
@@ -197,7 +197,7 @@ static weft_status create_requests(struct gda *gda)
 {
     size_t bytes = WEFT_DEV_GDA_LINE + (size_t)gda->world->npes;
     gda->requests_bytes = (bytes + GDA_PAGE - 1) / GDA_PAGE * GDA_PAGE;
-    gda->requests = map_zeros(gda->requests_bytes);
+    gda->requests = gda_map_zeros(gda->requests_bytes);
     if (!gda->requests)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no memory for requests of device code");
     gda->alarm = (uint32_t *)(void *)gda->requests;
@@ -215,11 +215,11 @@ weft_status gda_create_queue_tables(struct gda *gda)
     size_t count = gda_queue_count(gda), npes = (size_t)gda->world->npes;
     gda->queue_bytes = gda_layout_of(gda, 0).bytes;
     gda->area_bytes = count * gda->queue_bytes;
-    gda->area = map_zeros(gda->area_bytes);
-    gda->queues = map_zeros(queue_table_bytes(gda));
-    gda->marks = map_zeros(mark_bytes(gda));
-    gda->fillers = map_zeros(mark_bytes(gda));
-    gda->busy = map_zeros(busy_bytes(gda));
+    gda->area = gda_map_zeros(gda->area_bytes);
+    gda->queues = gda_map_zeros(queue_table_bytes(gda));
+    gda->marks = gda_map_zeros(mark_bytes(gda));
+    gda->fillers = gda_map_zeros(mark_bytes(gda));
+    gda->busy = gda_map_zeros(busy_bytes(gda));
     gda->qps = calloc(count, sizeof *gda->qps);
     gda->addresses = calloc(npes * gda->count, sizeof *gda->addresses);
     gda->seeds = calloc(npes, sizeof *gda->seeds);
@@ -294,11 +294,13 @@ void gda_destroy_qp(struct gda_qp *qp)
         lib->dv.free_uar(qp->uar);
 }
 
-void gda_destroy_queues(struct gda *gda)
+void gda_drop_links(struct gda *gda)
 {
     const struct mlx5 *lib = &gda->adapters->lib;
-    for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++)
+    for (uint32_t i = 0; gda->qps && i < gda_queue_count(gda); i++) {
         gda_destroy_qp(&gda->qps[i]);
+        gda->qps[i] = (struct gda_qp){0};
+    }
     for (struct gda_slab *slab = gda->slabs, *next; slab; slab = next) {
         next = slab->next;
         for (uint32_t a = 0; a < gda->count; a++) {
@@ -309,18 +311,26 @@ void gda_destroy_queues(struct gda *gda)
         }
         free(slab);
     }
-    unmap_zeros(gda->area, gda->area_bytes);
-    unmap_zeros(gda->queues, queue_table_bytes(gda));
-    unmap_zeros(gda->marks, mark_bytes(gda));
-    unmap_zeros(gda->fillers, mark_bytes(gda));
-    unmap_zeros(gda->busy, busy_bytes(gda));
+    gda->slabs = NULL;
+    if (gda->area)
+        madvise(gda->area, gda->area_bytes, MADV_DONTNEED);
+}
+
+void gda_destroy_queues(struct gda *gda)
+{
+    gda_drop_links(gda);
+    gda_unmap_zeros(gda->area, gda->area_bytes);
+    gda_unmap_zeros(gda->queues, queue_table_bytes(gda));
+    gda_unmap_zeros(gda->marks, mark_bytes(gda));
+    gda_unmap_zeros(gda->fillers, mark_bytes(gda));
+    gda_unmap_zeros(gda->busy, busy_bytes(gda));
     free(gda->qps);
     free(gda->used);
     free(gda->addresses);
     free(gda->seeds);
     free(gda->links);
     free(gda->device_queues);
-    unmap_zeros(gda->requests, gda->requests_bytes);
+    gda_unmap_zeros(gda->requests, gda->requests_bytes);
 }
 
 /* --------------------------------------------------------------------------------- the exchange */
@@ -332,6 +342,7 @@ static struct gda_shape shape_of(const struct gda *gda)
                               .chunks = gda->chunks,
                               .chunk_bits = gda->chunk_bits,
                               .relaxed = gda->relaxed,
+                              .dc = gda->dc != NULL,
                               .npes = gda->eager ? (uint32_t)gda->world->npes : 0};
     for (int s = 0; s < SEG_COUNT; s++)
         shape.sizes[s] = gda->world->sizes[s];
@@ -376,7 +387,7 @@ static weft_status fill_address(const struct gda_adapter *adapter, struct gda_ad
     return adapter->ethernet ? query_own_mac(adapter, address) : WEFT_OK;
 }
 
-static uint64_t random_seed(void)
+uint64_t gda_random(void)
 {
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
@@ -394,7 +405,9 @@ static weft_status fill_record(struct gda *gda, struct gda_record *record)
     record->chunks = gda->chunks;
     record->chunk_bits = gda->chunk_bits;
     record->relaxed = gda->relaxed;
-    record->seed = random_seed();
+    record->seed = gda_random();
+    if (gda->dc)
+        gda_fill_dc_record(gda->dc, gda->count, record);
     for (int s = 0; s < SEG_COUNT; s++)
         record->bases[s] = (uintptr_t)gda->world->map[gda->world->pe][s];
     for (size_t i = 0; i < keys; i++)
@@ -408,7 +421,7 @@ static weft_status fill_record(struct gda *gda, struct gda_record *record)
 
 /* Returns the UDP source port of a queue. Networks that choose routes by port (ECMP) spread the
  * queues over several routes. */
-static uint32_t source_port(uint32_t mine, uint32_t its)
+uint32_t gda_source_port(uint32_t mine, uint32_t its)
 {
     return 0xc000u | ((mine * 0x9e3779b1u >> 18 ^ its) & 0x3fff);
 }
@@ -429,7 +442,7 @@ struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, in
                                    .peer_qpn = its,
                                    .psn = first_psn(gda->seeds[gda->world->pe], mine),
                                    .peer_psn = first_psn(gda->seeds[pe], its),
-                                   .sport = source_port(mine, its)};
+                                   .sport = gda_source_port(mine, its)};
 }
 
 static weft_status check_link_layer(const struct gda *gda, const struct gda_address *its,
@@ -475,6 +488,8 @@ static weft_status keep_record(struct gda *gda, const struct gda_record *its, in
     const uint32_t *data = keys + (gda->relaxed ? (size_t)gda->count * gda->chunks : 0);
     weft_status status = WEFT_OK;
     memcpy(gda->bases + (size_t)pe * SEG_COUNT, its->bases, sizeof its->bases);
+    if (gda->dc)
+        gda_keep_dc_record(gda->dc, gda->count, its, pe);
     for (uint32_t a = 0; a < gda->count && !status; a++) {
         size_t at = gda_key_index(gda, a, pe), from = (size_t)a * gda->chunks;
         memcpy(gda->remote_keys + at, keys + from, gda->chunks * sizeof *keys);
@@ -500,12 +515,31 @@ weft_status gda_connect_link(struct gda *gda, int pe, const uint32_t *numbers)
     return status;
 }
 
+void gda_refusal_text(const char *what, char text[GDA_REFUSAL_BYTES])
+{
+    static const char path[] = "path gda: ";
+    const char *error = base_last_error();
+    error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
+    snprintf(text, GDA_REFUSAL_BYTES, "it was not %s: %s", what, error);
+}
+
+/* A NIC has refused queues from this PE to itself. They fail before their first request, when there
+ * is a thread that takes over: see gda_begin(). */
+static weft_status do_without_self(struct gda *gda)
+{
+    gda_refusal_text("created", gda->no_loop);
+    gda_describe_dead_link(gda, gda->world->pe);
+    return WEFT_OK;
+}
+
 /* The queues from this PE to itself. */
 static weft_status connect_self(struct gda *gda)
 {
     uint32_t numbers[GDA_QUEUES_TO_PE_MOST];
     int me = gda->world->pe;
     weft_status status = gda_create_links(gda, me, 1);
+    if (status == WEFT_ERR_SYSTEM && gda_may_fail_over(gda))
+        return do_without_self(gda);
     for (uint32_t k = 0; k < gda_queues_to_pe(gda); k++)
         numbers[k] = gda->queues[gda_queue_index(gda, me, k)].number;
     if (!status)
@@ -540,7 +574,7 @@ weft_status gda_connect_all(struct gda *gda)
                     : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu numbers of queues",
                                 count * (size_t)world->npes);
     for (int pe = 0; pe < world->npes && !status; pe++)
-        if (gda_link_of(gda, pe) == GDA_LINK_NONE)
+        if (gda_link_of(gda, pe) == GDA_LINK_NONE && !gda_is_dc_peer(gda, pe))
             status = gda_create_links(gda, pe, 1);
     for (size_t i = 0; i < count && !status; i++)
         mine[i] = gda->queues[i].number;
@@ -549,7 +583,7 @@ weft_status gda_connect_all(struct gda *gda)
         status = world->boot->ops->allgather(world->boot, mine, all, count * sizeof *mine);
     for (int pe = 0; pe < world->npes && !status; pe++) {
         const uint32_t *its = all + (size_t)pe * count + (size_t)world->pe * each;
-        if (gda_link_of(gda, pe) != GDA_LINK_NONE)
+        if (gda_link_of(gda, pe) != GDA_LINK_NONE || gda_is_dc_peer(gda, pe))
             continue;
         const char *fault = gda_numbers_fault(its, each);
         status = fault ? gda_fail_record(pe, fault) : gda_connect_link(gda, pe, its);
@@ -565,8 +599,9 @@ weft_status gda_connect_all(struct gda *gda)
 static weft_status compare_sizes(const struct gda *gda)
 {
     const struct path_world *world = gda->world;
-    uint32_t mine[5] = {gda->queues_per_pe, gda->chunks, gda->chunk_bits, gda->relaxed, gda->eager};
-    uint32_t(*all)[5] = calloc((size_t)world->npes, sizeof *all);
+    uint32_t mine[6] = {gda->queues_per_pe, gda->chunks, gda->chunk_bits,
+                        gda->relaxed,       gda->eager,  gda_rc_limit(gda)};
+    uint32_t(*all)[6] = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
     if (!status)
@@ -575,11 +610,12 @@ static weft_status compare_sizes(const struct gda *gda)
         if (memcmp(all[pe], mine, sizeof mine) != 0)
             status = base_fail(
                 WEFT_ERR_MISMATCH,
-                "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK, WEFT_TEST_GDA_EAGER or the sizes "
-                "of segments differ between PE %d (%u queues, %u chunks of 2^%u bytes%s) and PE "
-                "%d (%u, %u, 2^%u%s)",
-                world->pe, mine[0], mine[1], mine[2], mine[4] ? "" : ", connected at first use", pe,
-                all[pe][0], all[pe][1], all[pe][2], all[pe][4] ? "" : ", at first use");
+                "path gda: WEFT_GDA_QUEUES, WEFT_TEST_GDA_CHUNK, WEFT_TEST_GDA_EAGER, "
+                "WEFT_TEST_GDA_RC or the sizes of segments differ between PE %d (%u queues, %u "
+                "chunks of 2^%u bytes, RC to %u PEs%s) and PE %d (%u, %u, 2^%u, %u%s)",
+                world->pe, mine[0], mine[1], mine[2], mine[5],
+                mine[4] ? "" : ", connected at first use", pe, all[pe][0], all[pe][1], all[pe][2],
+                all[pe][5], all[pe][4] ? "" : ", at first use");
     free(all);
     return boot_agree(world->boot, status);
 }
@@ -618,6 +654,8 @@ weft_status gda_connect(struct gda *gda)
         status = keep_record(gda, record_at(all, bytes, pe), pe);
     if (!status)
         status = gda->eager ? connect_eagerly(gda, all, bytes) : connect_self(gda);
+    if (!status && gda->dc)
+        status = gda_open_initiators(gda);
     free(mine);
     free(all);
     /* No PE sends before all PEs can receive. */

@@ -34,6 +34,8 @@ struct devx_field {
     uint8_t shift, bits;
 };
 
+enum { LOG_MESSAGE_MOST = 30 }; /* log2 of the bytes of a message, at most */
+
 /* Byte offsets of the CQ and QP contexts in a command, and of the primary address path in a QP
  * context. */
 enum { CQC = 0x10, QPC = 0x18, ADS = QPC + 0x18 };
@@ -140,10 +142,14 @@ void gda_query_caps(struct gda_adapter *adapter, char *lacks, size_t bytes)
     unsigned char out[CAPS_BYTES];
     if (query(adapter, GENERAL_CAPS, out, lacks, bytes) && get_field(out, in(CAP, 0x3c, 0, 4)) != 1)
         lacks_command(lacks, bytes, "completions of version 1");
+    adapter->short_addresses = get_field(out, in(CAP, 0x40, 31, 1));
+    adapter->dc = get_field(out, in(CAP, 0x40, 5, 1));
     if (!query(adapter, ATOMIC_CAPS, out, lacks, bytes))
         return;
     adapter->no_atomics = (get_field(out, in(CAP, 0x10, 0, 16)) & OPERATIONS) != OPERATIONS ||
                           (get_field(out, in(CAP, 0x14, 0, 16)) & WIDTHS) != WIDTHS;
+    if ((get_field(out, in(CAP, 0x18, 0, 16)) & WIDTHS) != WIDTHS)
+        adapter->dc &= adapter->no_atomics; /* its DC queues lack the atomics of its RC queues */
 }
 
 /* On InfiniBand with adaptive routing, the port reports a mask of the service levels whose packets
@@ -169,16 +175,17 @@ static uint32_t log_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-/* Creates a collapsed CQ that ignores overrun: the NIC overwrites its one entry. */
+/* Creates a collapsed CQ that ignores overrun: the NIC overwrites its one entry. The CQ of a DC
+ * initiator has an entry for each request instead. */
 weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at)
 {
     const struct gda_adapter *adapter = qp->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_CQ);
-    put_field(command, in(CQC, 0x0, 25, 1), 1); /* dbr_umem_valid */
-    put_field(command, in(CQC, 0x0, 20, 1), 1); /* cc */
-    put_field(command, in(CQC, 0x0, 17, 1), 1); /* oi */
+    put_field(command, in(CQC, 0x0, 25, 1), 1);       /* dbr_umem_valid */
+    put_field(command, in(CQC, 0x0, 20, 1), !qp->dc); /* cc */
+    put_field(command, in(CQC, 0x0, 17, 1), !qp->dc); /* oi */
     put_field(command, in(CQC, 0x4, 0, 32), umem);
     put_field(command, in(CQC, 0xc, 24, 5), log_of(depth));
     put_field(command, in(CQC, 0xc, 0, 24), qp->uar->page_id);
@@ -199,12 +206,12 @@ weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
 weft_status gda_create_qp(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at,
                           uint32_t *number)
 {
-    enum { RC = 0, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
+    enum { RC = 0, DC_INITIATOR = 5, MIGRATED = 3, NO_RECEIVE_QUEUE = 3 };
     const struct gda_adapter *adapter = qp->adapter;
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_QP);
-    put_field(command, in(QPC, 0x0, 16, 8), RC);
+    put_field(command, in(QPC, 0x0, 16, 8), qp->dc ? DC_INITIATOR : RC);
     put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
     put_field(command, in(QPC, 0x4, 0, 24), adapter->pd_number);
     put_field(command, in(QPC, 0x8, 11, 4), log_of(depth));
@@ -257,7 +264,8 @@ static weft_status modify_to_init(const struct gda_qp *qp, uint32_t number)
     enum { MIGRATED = 3 };
     unsigned char command[IN_BYTES] = {0};
     put_field(command, in(QPC, 0x0, 11, 2), MIGRATED);
-    set_remote_access(qp, command);
+    if (!qp->dc)
+        set_remote_access(qp, command);
     put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
     return modify(qp, RST2INIT_QP, number, command);
 }
@@ -272,7 +280,7 @@ static void set_address_path(const struct gda_adapter *adapter, unsigned char *c
     }
     put_field(command, in(ADS, 0x4, 23, 1), 1); /* grh */
     put_field(command, in(ADS, 0x8, 16, 8), (uint32_t)adapter->gid_index);
-    put_field(command, in(ADS, 0x8, 0, 8), 64); /* hop limit */
+    put_field(command, in(ADS, 0x8, 0, 8), GDA_HOP_LIMIT);
     memcpy(command + ADS + 0x10, peer->gid, sizeof peer->gid);
     put_field(command, in(ADS, 0x20, 0, 16), sport);
     memcpy(command + ADS + 0x26, peer->mac, sizeof peer->mac);
@@ -284,7 +292,7 @@ static weft_status modify_to_rtr(const struct gda_qp *qp, const struct gda_conne
     unsigned char command[IN_BYTES] = {0};
     uint32_t mtu = qp->adapter->port.active_mtu;
     put_field(command, in(QPC, 0x8, 29, 3), peer->mtu < mtu ? peer->mtu : mtu);
-    put_field(command, in(QPC, 0x8, 24, 5), 30); /* log_msg_max */
+    put_field(command, in(QPC, 0x8, 24, 5), LOG_MESSAGE_MOST);
     put_field(command, in(QPC, 0x14, 0, 24), connection->peer_qpn);
     put_field(command, in(QPC, 0x94, 0, 24), connection->peer_psn);
     put_field(command, in(QPC, 0x90, 21, 3), qp->adapter->log_reads);
@@ -316,6 +324,29 @@ weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection 
     if (!status)
         status = modify_to_rtr(qp, connection, peer);
     return status ? status : modify_to_rts(qp, connection);
+}
+
+/* A DC initiator has no peer: each request names its own. */
+static weft_status modify_initiator_to_rtr(const struct gda_qp *qp, uint32_t number, uint32_t mtu)
+{
+    unsigned char command[IN_BYTES] = {0};
+    put_field(command, in(QPC, 0x8, 29, 3), mtu);
+    put_field(command, in(QPC, 0x8, 24, 5), LOG_MESSAGE_MOST);
+    put_field(command, in(ADS, 0x24, 16, 8), GDA_PORT);
+    if (qp->adapter->ethernet) {
+        put_field(command, in(ADS, 0x8, 16, 8), (uint32_t)qp->adapter->gid_index);
+        put_field(command, in(ADS, 0x8, 0, 8), GDA_HOP_LIMIT);
+    }
+    return modify(qp, INIT2RTR_QP, number, command);
+}
+
+weft_status gda_open_initiator(const struct gda_qp *qp, uint32_t number, uint32_t mtu)
+{
+    const struct gda_connection connection = {.qpn = number};
+    weft_status status = modify_to_init(qp, number);
+    if (!status)
+        status = modify_initiator_to_rtr(qp, number, mtu);
+    return status ? status : modify_to_rts(qp, &connection);
 }
 
 weft_status gda_stop_qp(const struct gda_qp *qp, uint32_t number, uint32_t *executed)

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "gpu/gpu.h"
+#include "path/gda/dc.h"
 #include "path/gda/error.h"
 
 #include <stdio.h>
@@ -114,7 +115,7 @@ static void name_replacement(const struct gda_failover *f, int pe, uint32_t a, c
     if (other < gda->count)
         snprintf(text, bytes, "%s", gda->adapters->one[other].name);
     else
-        snprintf(text, bytes, "path %s", f->peers[0].ops->name);
+        snprintf(text, bytes, "path %s", f->spare_ops->name);
 }
 
 /* Reports the first failure of a NIC, and what replaces it for the peer. */
@@ -285,6 +286,7 @@ static void stop_queue(struct gda_failover *f, uint32_t number, const char *caus
     stop_end(f, queue);
     if (queue->pe != f->gda->world->pe)
         return;
+    gda_close_target(f->gda, gda_queue_adapter(f->gda, number));
     gda_stop_new_links(f, "a queue from the adapter to itself failed");
     stop_queues_of(f, gda_queue_adapter(f->gda, number),
                    "a queue from the adapter to itself failed");
@@ -376,6 +378,12 @@ static bool read_mail(struct gda_failover *f)
     return any;
 }
 
+static void stop_adapter(struct gda_failover *f, uint32_t adapter)
+{
+    stop_queues_of(f, adapter, "the port is down");
+    gda_dc_stop(f->gda, adapter, "the port is down");
+}
+
 /* A NIC without its port would retransmit for half a minute before it reports an error. */
 static void check_ports(struct gda_failover *f, uint64_t now)
 {
@@ -386,7 +394,7 @@ static void check_ports(struct gda_failover *f, uint64_t now)
                     port.state != IBV_PORT_ACTIVE;
         f->down_ns[a] = down ? (f->down_ns[a] ? f->down_ns[a] : now) : 0;
         if (down && now - f->down_ns[a] >= GDA_DOWN_AFTER)
-            stop_queues_of(f, a, "the port is down");
+            stop_adapter(f, a);
     }
 }
 
@@ -693,24 +701,26 @@ uint32_t *gda_alarm(const struct gda *gda)
 static weft_status open_contexts(struct gda_failover *f)
 {
     const struct path_world *world = f->gda->world;
-    const struct path_ops *ops = path_ops_of(path_ops_of(PATH_GDA)->spare);
-    weft_status status = ops->open(world, &f->spare);
+    f->spare_ops = path_ops_of(path_ops_of(PATH_GDA)->spare);
+    weft_status status = f->spare_ops->open(world, &f->spare);
     if (!status)
         status = path_ops_of(PATH_GDA)->open(world, &f->own);
     if (!status)
         status = serve_open(world, &f->serve);
-    for (int pe = 0; pe < world->npes && !status; pe++)
-        f->peers[pe] = (struct peer){.ops = ops,
-                                     .state = f->spare,
-                                     .pe = pe,
-                                     .path = (uint16_t)path_ops_of(PATH_GDA)->spare,
-                                     .world = world};
     f->self = (struct peer){.ops = path_ops_of(PATH_GDA),
                             .state = f->own,
                             .pe = world->pe,
                             .path = PATH_GDA,
                             .world = world};
     return status;
+}
+
+bool gda_may_fail_over(const struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    const enum path_id spare = path_ops_of(PATH_GDA)->spare;
+    return (world->common[spare] || world->joins >> spare & 1) &&
+           name_count(gda) <= GDA_MAIL_QUEUES;
 }
 
 weft_status gda_begin(struct path_common *common)
@@ -736,12 +746,14 @@ weft_status gda_begin(struct path_common *common)
     f->alarm = gda->alarm;
     init_sleep(f);
     f->states = calloc(queues, sizeof *f->states);
-    f->sent = calloc(npes, sizeof *f->sent);
-    f->served = calloc(npes, sizeof *f->served);
-    f->peers = aligned_alloc(64, npes * sizeof *f->peers);
-    weft_status status = f->states && f->sent && f->served && f->peers
+    f->spares = gda_map_zeros(npes * sizeof *f->spares);
+    weft_status status = f->states && f->spares
                              ? open_contexts(f)
                              : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (!status && gda->no_loop[0]) {
+        gda_publish_link(gda, world->pe);
+        gda_stop_link(f, world->pe, gda->no_loop);
+    }
     int error = status ? 0 : thread_start(&f->thread, run_failover, f);
     if (error)
         status = base_fail(WEFT_ERR_SYSTEM, "path gda: pthread_create of the failover thread: %s",
@@ -763,7 +775,7 @@ void gda_end_failover(struct gda *gda)
     }
     gda->failover = NULL;
     if (f->spare)
-        f->peers[0].ops->close(f->spare);
+        f->spare_ops->close(f->spare);
     if (f->own)
         path_ops_of(PATH_GDA)->close(f->own);
     serve_close(f->serve);
@@ -775,8 +787,6 @@ void gda_end_failover(struct gda *gda)
     pthread_cond_destroy(&f->woken);
     pthread_mutex_destroy(&f->lock);
     free(f->states);
-    free(f->sent);
-    free(f->served);
-    free(f->peers);
+    gda_unmap_zeros(f->spares, (size_t)gda->world->npes * sizeof *f->spares);
     free(f);
 }

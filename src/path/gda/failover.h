@@ -72,8 +72,7 @@ struct gda_mail {
      * up. Then 0 or such a number: the queue works. GDA_COUNTED | the number of messages that the
      * sender has executed on its end: it has stopped the queue. */
     uint32_t queues[GDA_MAIL_QUEUES];
-    uint64_t step;    /* enum gda_step */
-    uint64_t test[2]; /* of a link: written and read back; added to */
+    uint64_t step; /* enum gda_step */
     /* An atomic on memory of the receiver, which the sender waits for. `number` is written last. */
     struct gda_delegated {
         uint64_t number;
@@ -86,6 +85,13 @@ struct gda_mail {
         uint64_t number, value;
     } answer;
     uint64_t bells; /* bit b of row r: PE 64 r + b has left something */
+};
+
+/* How this PE reaches another one over the other path, made at its first use. */
+struct gda_spare {
+    struct peer peer;
+    /* Last delegated atomic of this PE there, and of that PE here. */
+    uint64_t sent, served;
 };
 
 /* A link that is being connected. */
@@ -118,12 +124,12 @@ struct gda_failover {
     pthread_cond_t woken;
     struct path_state *spare; /* context of the other path */
     struct path_state *own;   /* context of path gda, for atomics through this PE's own NICs */
-    struct peer *peers, self; /* all PEs over the other path, and this PE over path gda */
+    const struct path_ops *spare_ops; /* the other path */
+    struct gda_spare *spares; /* [npes] see gda_spare(); memory that nothing touches before */
+    struct peer self;         /* this PE over path gda */
     struct serve *serve;      /* executes operations on this PE's own memory */
-    uint64_t *sent,
-        *served;         /* [npes] last delegated atomic of this PE there, and of that PE here */
-    uint64_t checked_ns; /* time of the last check of ports and queues */
-    uint32_t next_check; /* next queue in GPU memory to check */
+    uint64_t checked_ns;      /* time of the last check of ports and queues */
+    uint32_t next_check;      /* next queue in GPU memory to check */
     uint64_t down_ns[GDA_ADAPTERS_MOST]; /* time when the port was first seen down; 0: it is up */
     bool warned[GDA_ADAPTERS_MOST];      /* a failure of the NIC has been reported */
     bool ends_link;                      /* all queues to a PE are being stopped */
@@ -163,6 +169,9 @@ bool gda_notice_failures(struct gda_failover *f);
 
 struct gda_mail *gda_mail_of(const struct gda *gda, int sender);
 
+/* PE pe over the other path. */
+struct gda_spare *gda_spare(struct gda_failover *f, int pe);
+
 /* A field of this PE's row in the mail of PE pe, for struct path_ops of the other path. */
 struct remote gda_mail_field(struct gda_failover *f, int pe, size_t field);
 
@@ -190,6 +199,11 @@ bool gda_needs_numbers(const struct gda_failover *f, int pe);
 
 /* Stops links that are being connected. A peer may use their NIC already. */
 void gda_stop_new_links(struct gda_failover *f, const char *cause);
+
+/* A test of a queue to PE pe writes this value, which differs in every byte, plus the number of the
+ * NIC, to word 0 there, reads it back, and adds it to word 1. */
+#define GDA_TEST_VALUE 0x9e3779b97f4a7c15u
+struct weft_dev_gda_place gda_test_word(const struct gda *gda, int pe, uint32_t adapter, int i);
 
 /* Takes the next step of each new link. Returns whether there was one to take. */
 bool gda_advance_links(struct gda_failover *f);

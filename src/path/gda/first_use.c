@@ -13,6 +13,7 @@
  * happens to links of a PE one of whose NICs has failed towards itself. Their queues are stopped at
  * once, and what was executed is reported to the peer when it does not need the numbers in its mail
  * any more, in whose place the counts come. Spin model gda_link. */
+#include "path/gda/dc.h"
 #include "path/gda/failover.h"
 
 #include "base/clock.h"
@@ -27,7 +28,6 @@
 
 enum { TEST_BLOCKS = 3 };
 #define STEP_LIMIT ((uint64_t)10 * 1000 * 1000 * 1000)
-#define TEST_VALUE 0x9e3779b97f4a7c15u /* differs in every byte */
 
 static struct gda_mail *mail_from(const struct gda_failover *f, const struct gda_new_link *link)
 {
@@ -80,11 +80,8 @@ static void finish_link(struct gda_failover *f, struct gda_new_link *link, const
 /* The NIC has refused a queue to the PE. */
 static weft_status give_link_up(struct gda_failover *f, struct gda_new_link *link)
 {
-    static const char path[] = "path gda: ";
-    char cause[200];
-    const char *error = base_last_error();
-    error += strncmp(error, path, sizeof path - 1) ? 0 : sizeof path - 1;
-    snprintf(cause, sizeof cause, "it was not created: %s", error);
+    char cause[GDA_REFUSAL_BYTES];
+    gda_refusal_text("created", cause);
     gda_describe_dead_link(f->gda, link->pe);
     weft_status status = gda_describe_dead_gpu_link(f->gda, link->pe);
     if (!status)
@@ -171,6 +168,15 @@ static bool has_counts(const struct gda_failover *f, const struct gda_new_link *
     return __atomic_load_n(&mail_from(f, link)->queues[0], __ATOMIC_RELAXED) & GDA_COUNTED;
 }
 
+/* The NIC has refused to connect a queue. The peer may still wait for this end to connect. */
+static void stop_refused_link(struct gda_failover *f, struct gda_new_link *link)
+{
+    char cause[GDA_REFUSAL_BYTES];
+    gda_refusal_text("connected", cause);
+    link->owes_counts = gda_needs_numbers(f, link->pe);
+    finish_link(f, link, cause);
+}
+
 static weft_status connect_link(struct gda_failover *f, struct gda_new_link *link)
 {
     const struct gda_mail *mail = mail_from(f, link);
@@ -180,11 +186,15 @@ static weft_status connect_link(struct gda_failover *f, struct gda_new_link *lin
     weft_status status = gda_connect_link(f->gda, link->pe, mail->queues);
     if (!status)
         status = gda_connect_gpu_link(f->gda, link->pe, mail->queues + gda_queues_to_pe(f->gda));
-    if (!status)
-        set_state(f, link, GDA_LINK_CONNECTED);
-    if (!status && gda_lost_own_queue(f))
+    bool refused = status == WEFT_ERR_SYSTEM;
+    if (status && !refused)
+        return status;
+    set_state(f, link, GDA_LINK_CONNECTED);
+    if (refused)
+        stop_refused_link(f, link);
+    else if (gda_lost_own_queue(f))
         gda_stop_new_links(f, "a queue from the adapter to itself failed");
-    return status ? status : report_step(f, link->pe, GDA_STEP_CONNECTED);
+    return report_step(f, link->pe, GDA_STEP_CONNECTED);
 }
 
 static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
@@ -193,19 +203,17 @@ static struct weft_dev_gda_queue *tested_queue(const struct gda *gda,
     return &gda->queues[gda_queue_index(gda, link->pe, gda->queues_per_pe + link->adapter)];
 }
 
-static struct weft_dev_gda_place test_word(const struct gda_failover *f,
-                                           const struct gda_new_link *link, int i)
+struct weft_dev_gda_place gda_test_word(const struct gda *gda, int pe, uint32_t adapter, int i)
 {
-    struct gda *gda = f->gda;
-    struct peer peer = {.world = gda->world, .pe = link->pe};
-    size_t row = gda->world->mail_offset + (size_t)gda->world->pe * PATH_MAIL_BYTES;
-    size_t at = row + offsetof(struct gda_mail, test) + (size_t)i * sizeof(uint64_t), bytes = 8;
-    return gda_resolve_remote(gda, link->adapter, (struct remote){&peer, SEG_SYSTEM, at}, &bytes);
+    struct peer peer = {.world = gda->world, .pe = pe};
+    size_t row = gda->world->words_offset + (size_t)gda->world->pe * PATH_WORDS_BYTES;
+    size_t at = row + (size_t)i * sizeof(uint64_t), bytes = 8;
+    return gda_resolve_remote(gda, adapter, (struct remote){&peer, SEG_SYSTEM, at}, &bytes);
 }
 
 static uint64_t test_value(const struct gda_new_link *link)
 {
-    return TEST_VALUE + link->adapter;
+    return GDA_TEST_VALUE + link->adapter;
 }
 
 /* The last block of a test is an atomic, if the NICs have them. */
@@ -219,14 +227,15 @@ static void post_test(struct gda_failover *f, struct gda_new_link *link)
 {
     struct weft_dev_gda_queue *q = tested_queue(f->gda, link);
     const uint32_t blocks = test_blocks(f->gda);
+    const struct weft_dev_gda_place word = gda_test_word(f->gda, link->pe, link->adapter, 0),
+                                    sum = gda_test_word(f->gda, link->pe, link->adapter, 1);
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
-    weft_dev_gda_value(&q->ring, 0, test_word(f, link, 0), test_value(link), sizeof(uint64_t), 0);
-    weft_dev_gda_move(&q->ring, 1, WEFT_DEV_GDA_READ, test_word(f, link, 0),
-                      weft_dev_gda_result(q, 1), sizeof(uint64_t),
-                      blocks == TEST_BLOCKS ? 0 : WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_value(&q->ring, 0, word, test_value(link), sizeof(uint64_t), 0);
+    weft_dev_gda_move(&q->ring, 1, WEFT_DEV_GDA_READ, word, weft_dev_gda_result(q, 1),
+                      sizeof(uint64_t), blocks == TEST_BLOCKS ? 0 : WEFT_DEV_GDA_SIGNALED);
     if (blocks == TEST_BLOCKS)
-        weft_dev_gda_atomic8(&q->ring, 2, WEFT_DEV_GDA_ADD, test_word(f, link, 1),
-                             weft_dev_gda_result(q, 2), test_value(link), 0, WEFT_DEV_GDA_SIGNALED);
+        weft_dev_gda_atomic8(&q->ring, 2, WEFT_DEV_GDA_ADD, sum, weft_dev_gda_result(q, 2),
+                             test_value(link), 0, WEFT_DEV_GDA_SIGNALED);
     weft_dev_gda_publish(q, &q->ring, 0, blocks, weft_dev_gda_ahead(turns));
     set_state(f, link, GDA_LINK_TESTED);
 }
@@ -281,8 +290,11 @@ static void finish_link(struct gda_failover *f, struct gda_new_link *link, const
 {
     const struct path_world *world = f->gda->world;
     for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && !fault; kind++)
-        if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA)
+        if (world->choices[kind] && world->choices[kind][link->pe].path == PATH_GDA) {
             world->report_tested(world, (weft_kind)kind, link->pe);
+            if (f->gda->dc && world->report_found)
+                world->report_found(world, (weft_kind)kind, link->pe, "by RC");
+        }
     publish_link(f, link->pe);
     log_debug(LOG_GDA, "path gda to PE %d: queues connected at first use%s%s", link->pe,
               fault ? ", but " : " and tested", fault ? fault : "");
@@ -439,6 +451,10 @@ void gda_release_links(const struct gda *gda)
 const char *gda_untested(const struct path_common *common, int pe)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
-    return gda && gda_link_of(gda, pe) != GDA_LINK_UP ? "to be connected and tested at first use"
-                                                      : NULL;
+    if (!gda || gda_link_of(gda, pe) >= GDA_LINK_UP)
+        return NULL;
+    if (!gda->dc)
+        return "to be connected and tested at first use";
+    return gda_is_dc_peer(gda, pe) ? "by DC, to be tested at first use"
+                                   : "by RC, to be connected and tested at first use";
 }

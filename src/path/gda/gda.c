@@ -15,7 +15,8 @@
  * not registered go through a bounce buffer. Device code performs the same steps
  * (weft/device/gda.h). The target PE's NIC executes requests of peers; no thread of the target
  * takes part. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
+#include "path/gda/failover.h"
 
 #include "base/config.h"
 #include "base/epoch.h"
@@ -61,6 +62,8 @@ static struct gda_state *gda_state_of(const struct peer *peer)
 /* Consecutive WQE blocks of one host queue, from base to before end. */
 struct span {
     struct weft_dev_gda_queue *q;
+    const struct weft_dev_gda_ring *ring; /* where the WQEs are stored */
+    bool dc; /* It is one request of a DC queue, whose `end` is known when it is published. */
     int pe;
     uint32_t slot; /* index of the queue in the context's lists */
     uint64_t base, end;
@@ -70,6 +73,8 @@ struct span {
 
 static struct weft_dev_gda_queue *host_queue_to(const struct gda *gda, int pe, uint32_t adapter)
 {
+    if (unlikely(gda_is_dc_peer(gda, pe)))
+        return &gda_initiator_to(gda, adapter, pe)->q;
     return &gda->queues[gda_queue_index(gda, pe, gda->queues_per_pe + adapter)];
 }
 
@@ -94,22 +99,45 @@ static uint32_t adapter_of_word(const struct gda *gda, struct remote at)
     return gda_adapter_of_word(gda, gda_address_of(gda, at));
 }
 
+/* The same for a DC peer. The caller holds the queue's lock until publish_span(). */
+static weft_status reserve_dc_span(struct gda_state *state, const struct peer *peer,
+                                   uint32_t adapter, uint32_t blocks, struct span *span)
+{
+    struct gda_initiator *initiator = gda_initiator_to(state->gda, adapter, peer->pe);
+    weft_status status = gda_await_dc_peer(state->gda, peer->pe);
+    *span = (struct span){.q = &initiator->q,
+                          .ring = &initiator->scratch,
+                          .dc = true,
+                          .pe = peer->pe,
+                          .slot = (uint32_t)peer->pe * state->gda->count + adapter};
+    if (!status)
+        status = gda_dc_reserve(state->gda, adapter, peer->pe, &span->base);
+    span->end = span->base + blocks;
+    return status;
+}
+
 /* Reserves blocks of the host queue to the peer through that NIC, and waits until the ring has
  * space. The returned word `turns` holds two 32-bit counts: blocks reserved and blocks published
  * before this call (gda_queue.h). */
 static weft_status reserve_span(struct gda_state *state, const struct peer *peer, uint32_t adapter,
                                 uint32_t blocks, struct span *span)
 {
-    struct weft_dev_gda_queue *q = host_queue_to(state->gda, peer->pe, adapter);
     weft_status status = WEFT_OK;
-    if (unlikely(gda_link_of(state->gda, peer->pe) != GDA_LINK_UP))
+    if (unlikely(gda_link_of(state->gda, peer->pe) != GDA_LINK_UP)) {
+        if (gda_is_dc_peer(state->gda, peer->pe))
+            return reserve_dc_span(state, peer, adapter, blocks, span);
         status = gda_await_link(state->gda, peer->pe);
+    }
     if (unlikely(status))
         return status;
+    struct weft_dev_gda_queue *q =
+        &state->gda
+             ->queues[gda_queue_index(state->gda, peer->pe, state->gda->queues_per_pe + adapter)];
     uint64_t turns = weft_dev_gda_reserve(q, blocks);
     /* Acquire: pairs with weft_dev_gda_note(); the NIC has read the blocks that are reused. */
     uint64_t done = __atomic_load_n(&q->done, __ATOMIC_ACQUIRE);
     *span = (struct span){.q = q,
+                          .ring = &q->ring,
                           .pe = peer->pe,
                           .slot = (uint32_t)peer->pe * state->gda->count + adapter,
                           .base = weft_dev_gda_whole(done, (uint32_t)(turns >> 32)),
@@ -124,9 +152,11 @@ static weft_status reserve_span(struct gda_state *state, const struct peer *peer
     return status;
 }
 
-static void publish_span(struct gda_state *state, const struct span *span)
+static void publish_span(struct gda_state *state, struct span *span)
 {
-    if (span->fillers)
+    if (unlikely(span->dc))
+        span->end = gda_dc_publish(state->gda, span->slot % state->gda->count, span->pe);
+    else if (span->fillers)
         weft_dev_gda_publish_filled(span->q, span->base, span->end, span->ahead, span->fillers);
     else
         weft_dev_gda_publish(span->q, &span->q->ring, span->base, span->end, span->ahead);
@@ -141,7 +171,7 @@ static void publish_span(struct gda_state *state, const struct span *span)
 static void publish_nops(struct gda_state *state, struct span *span)
 {
     for (uint64_t at = span->base; at < span->end; at++)
-        weft_dev_gda_nop(&span->q->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
+        weft_dev_gda_nop(span->ring, at, at + 1 == span->end ? WEFT_DEV_GDA_SIGNALED : 0);
     span->fillers = (uint32_t)(span->end - span->base);
     publish_span(state, span);
 }
@@ -158,7 +188,7 @@ static weft_status post_inline_write(struct gda_state *state, uint32_t adapter, 
     weft_status status = reserve_span(state, to.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
     if (status)
         return status;
-    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    const struct weft_dev_gda_ring *ring = span.ring;
     weft_dev_gda_inline_head(ring, span.base, gda_resolve_remote(state->gda, adapter, to, &whole),
                              (uint32_t)bytes, blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED);
     for (const char *from = src; bytes; bytes -= n, from += n, at += n) {
@@ -186,11 +216,12 @@ static weft_status post_move(struct gda_state *state, uint32_t adapter, struct r
     weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
-    if (opcode == WEFT_DEV_GDA_WRITE)
+    /* A flush of a DC queue would serve one of its PEs only: its data have strict order. */
+    if (opcode == WEFT_DEV_GDA_WRITE && likely(!span.dc))
         remote_at.key = gda_data_key(state->gda, adapter, at, &open);
     if (open)
         weft_dev_gda_leave_open(span.q, span.end);
-    weft_dev_gda_move(&span.q->ring, span.base, opcode, remote_at, local_at, (uint32_t)bytes,
+    weft_dev_gda_move(span.ring, span.base, opcode, remote_at, local_at, (uint32_t)bytes,
                       WEFT_DEV_GDA_SIGNALED);
     publish_span(state, &span);
     *end = span.end;
@@ -436,7 +467,7 @@ static weft_status reserve_result(struct gda_state *state, struct span *span, ui
 }
 
 /* Publishes the span, waits until it is complete and reads its result. */
-static weft_status fetch_result(struct gda_state *state, const struct span *span, size_t width,
+static weft_status fetch_result(struct gda_state *state, struct span *span, size_t width,
                                 bool atomic, uint64_t *value)
 {
     publish_span(state, span);
@@ -460,7 +491,7 @@ static weft_status gda_load(struct remote from, void *value, size_t width)
         status = reserve_result(state, &span, span.base);
     if (status)
         return status;
-    weft_dev_gda_move(&span.q->ring, span.base, WEFT_DEV_GDA_READ,
+    weft_dev_gda_move(span.ring, span.base, WEFT_DEV_GDA_READ,
                       gda_resolve_remote(state->gda, adapter, from, &whole),
                       weft_dev_gda_result(span.q, span.base), (uint32_t)width,
                       WEFT_DEV_GDA_SIGNALED);
@@ -503,7 +534,7 @@ static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct
     weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
-    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    const struct weft_dev_gda_ring *ring = span.ring;
     struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
         weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value,
@@ -535,7 +566,7 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
         status = reserve_result(state, &span, span.base);
     if (status)
         return status;
-    const struct weft_dev_gda_ring *ring = &span.q->ring;
+    const struct weft_dev_gda_ring *ring = span.ring;
     struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
     struct weft_dev_gda_place to =
         fetched ? weft_dev_gda_result(span.q, span.base) : weft_dev_gda_sink(span.q);
@@ -614,8 +645,9 @@ static weft_status await_slot(struct gda_state *state, uint32_t slot)
     uint64_t last = __atomic_load_n(&state->last[slot], __ATOMIC_RELAXED);
     uint64_t given = __atomic_load_n(&q->flushing, __ATOMIC_RELAXED);
     last = last > given ? last : given;
-    weft_status status =
-        weft_dev_gda_reached(q, last) ? WEFT_OK : gda_await(gda, q, pe, last, BOX_OP_QUIET);
+    weft_status status = weft_dev_gda_reached(q, last) && likely(!gda->dc_lost)
+                             ? WEFT_OK
+                             : gda_await(gda, q, pe, last, BOX_OP_QUIET);
     if (!status)
         weft_dev_gda_flush_done(q, given);
     return status;
@@ -641,6 +673,23 @@ static weft_status gda_quiet(struct path_state *opaque)
     if (flushes && !status)
         epoch_close(&state->reads, reads);
     return status;
+}
+
+/* The arrays of struct gda, struct gda_failover and the contexts that are allocated when the job
+ * begins. The failover thread has a context, too. Tables of GPUs and of simt come in addition. */
+size_t gda_peer_bytes(int nics, int contexts)
+{
+    const struct gda *gda = NULL;
+    const struct gda_failover *f = NULL;
+    const struct gda_state *state = NULL;
+    const size_t count = (size_t)nics, each = gda_queues_each((uint32_t)nics);
+    size_t links = sizeof *gda->links + sizeof *gda->wanted + sizeof *gda->device_queues +
+                   sizeof *gda->seeds + SEG_COUNT * sizeof *gda->bases;
+    size_t keys = SEG_COUNT * sizeof *gda->remote_keys + sizeof *gda->addresses;
+    size_t states = (2 * each + count) * sizeof *f->states, bits = (each + 7) / 8;
+    size_t context = count * sizeof *state->last + (count + 7) / 8;
+    return links + count * keys + states + bits + (size_t)(contexts + 1) * context +
+           PATH_WORDS_BYTES;
 }
 
 static void gda_forget(struct path_state *opaque, int pe)
@@ -696,10 +745,12 @@ static const char *find_obstacle(const struct path_facts *facts)
     return facts->same_pe ? "the same PE" : NULL;
 }
 
-static unsigned device_carrier(const struct path_common *common, bool cuda)
+static unsigned device_carrier(const struct path_common *common, bool cuda, int pe)
 {
     const struct gda *gda = (const struct gda *)(const void *)common;
     bool can = !cuda || (gda && gda->cuda);
+    if (gda && pe >= 0 && gda_is_dc_peer(gda, pe))
+        return 0;
     return can && !config_choice(CONFIG_TEST_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
 }
 
@@ -764,6 +815,7 @@ const struct path_ops path_gda = {
     .forget = gda_forget,
     .spare = PATH_NET,
     .begin = gda_begin,
+    .peer_bytes = gda_peer_bytes,
     .untested = gda_untested,
     .test_limit_ns = TEST_LIMIT_NS,
 };

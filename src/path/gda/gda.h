@@ -33,12 +33,14 @@ enum { GDA_RING_AUTO, GDA_RING_GPU, GDA_RING_CPU };
 enum {
     GDA_PORT = 1,
     GDA_PAGE = 4096,
+    GDA_HOP_LIMIT = 64,
     GDA_NAME_BYTES = 32,
     GDA_BOUNCES = 16,            /* bounce buffers for local memory that is not registered */
     GDA_BOUNCE_BYTES = 64 << 10, /* bytes of each bounce buffer */
     GDA_QUEUES_MOST = 64,        /* WEFT_GDA_QUEUES, at most */
     GDA_QUEUES_TO_PE_MOST = GDA_QUEUES_MOST + GDA_ADAPTERS_MOST,
-    GDA_COPY_STREAM = 3, /* internal stream of the GPU for copies; any would do */
+    GDA_REFUSAL_BYTES = 200, /* bytes of a text that says why a NIC has refused a queue */
+    GDA_COPY_STREAM = 3,     /* internal stream of the GPU for copies; any would do */
 };
 
 /* ------------------------------------------------------------------------- open.c, look.c: NICs */
@@ -55,6 +57,8 @@ struct gda_adapter {
     bool ethernet;         /* RoCE: peers are addressed by GID; otherwise by LID. */
     bool atomics_with_cpu; /* NIC atomics are atomic with those of CPUs */
     bool no_atomics;       /* the NIC lacks some of the atomics of this path: it executes none */
+    bool dc;               /* the NIC has DC queues */
+    bool short_addresses;  /* A DC request names its target in 16 bytes instead of 48. */
     /* log2 of the RDMA reads and atomics that may be outstanding on one queue. */
     uint8_t log_reads;
     /* Packets of one queue may take several routes and arrive out of order. */
@@ -67,6 +71,7 @@ struct gda_adapters {
     uint32_t count;
     bool atomics_with_cpu; /* the atomics of the NICs of all PEs are atomic with those of CPUs */
     bool no_atomics;       /* a NIC of some PE has no atomics: no NIC executes any */
+    bool dc;               /* the NICs of all PEs have DC queues */
     /* The usable NICs; after gda_find_adapters(), only those of this PE. */
     struct gda_adapter one[GDA_CANDIDATES];
 };
@@ -83,6 +88,9 @@ uint32_t gda_queues_each(uint32_t adapters);
 /* Finds the NICs that this PE uses; collective. *result is NULL if there is none; `lacks` then says
  * what is missing of each NIC. `has` receives the names of the chosen NICs. A failure means that
  * the configuration is wrong. */
+/* Returns the number of PEs that this one reaches by RC if the NICs have DC queues. */
+int gda_rc_peers(const struct path_world *world, uint32_t adapters);
+
 weft_status gda_find_adapters(const struct path_world *world, struct gda_adapters **result,
                               char *lacks, size_t lacks_bytes, char *has, size_t has_bytes);
 void gda_drop_adapters(void *adapters);
@@ -96,6 +104,7 @@ struct gda_qp {
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
     uint32_t umem; /* id of the umem that contains the queue's memory */
+    bool dc;       /* It is a DC initiator, and its completion queue is not collapsed. */
     bool absent;   /* the NIC has refused it: see gda_describe_dead_link() */
 };
 
@@ -106,7 +115,8 @@ enum gda_link {
     GDA_LINK_OFFERED,   /* the queues exist, and their numbers are in the mail of the peer */
     GDA_LINK_CONNECTED, /* they are connected to the peer's */
     GDA_LINK_TESTED,    /* they are being tested */
-    GDA_LINK_UP
+    GDA_LINK_UP,
+    GDA_LINK_DC, /* the peer is reached by the DC queues, which are tested */
 };
 
 /* The queues' memory for some consecutive peers, registered with each NIC. */
@@ -132,6 +142,8 @@ struct gda {
     enum path_sharing sharing; /* how blocks share the device-code queues to a PE */
     uint32_t depth;            /* length of a send queue in blocks of 64 bytes */
     bool eager;                /* all queues are connected when the job begins */
+    struct gda_dc *dc;         /* NULL: all PEs are reached by RC queues */
+    atomic_bool dc_lost;       /* requests of a DC queue are lost */
     atomic_uchar *links;       /* [npes] enum gda_link */
     /* Host memory of all queues: send rings, completion queues, doorbell records, results. Like the
      * arrays below it takes no memory before a queue is created. */
@@ -177,8 +189,10 @@ struct gda {
     /* Held while the device code of the GPU gets its tables, or its part of a link. */
     pthread_mutex_t cuda_lock;
 
-    struct gda_failover *failover; /* NULL: a failed queue ends the job */
-    bool some_failed;              /* a queue has failed */
+    struct gda_failover *failover;   /* NULL: a failed queue ends the job */
+    bool some_failed;                /* a queue has failed */
+    char no_loop[GDA_REFUSAL_BYTES]; /* why there are no queues from this PE to itself; "": there
+                                        are */
 
     pthread_mutex_t lock; /* protects the bounce buffers */
     char *bounce;
@@ -294,6 +308,12 @@ weft_status gda_read_cuda_queue(const struct gda *gda, uint32_t i, uint64_t *don
 
 /* Entry of the table of path operations: see path.h. */
 weft_status gda_begin(struct path_common *common);
+
+/* See struct path_ops. */
+size_t gda_peer_bytes(int nics, int contexts);
+
+/* Whether another path executes the requests of failed queues, once the paths have begun. */
+bool gda_may_fail_over(const struct gda *gda);
 void gda_end_failover(struct gda *gda);
 
 /* Whether the requests of a queue with an error completion will be executed in another way; the
@@ -436,6 +456,9 @@ struct gda_connection {
     uint32_t sport;         /* UDP source port, for RoCE */
 };
 
+/* Moves a DC initiator through INIT and RTR to RTS. mtu: of its path, as in struct gda_address. */
+weft_status gda_open_initiator(const struct gda_qp *qp, uint32_t number, uint32_t mtu);
+
 /* Moves the QP through INIT and RTR to RTS. */
 weft_status gda_connect_qp(const struct gda_qp *qp, const struct gda_connection *connection,
                            const struct gda_address *peer);
@@ -450,8 +473,16 @@ weft_status gda_stop_qp(const struct gda_qp *qp, uint32_t number, uint32_t *exec
 struct gda_layout {
     size_t ring, completions, page, results, bytes;
 };
+/* Byte offsets of the doorbell records in the page, and of the send counter in the QP's record. */
+enum { GDA_CQ_RECORD = 64, GDA_QP_RECORD = 0, GDA_SEND_WORD = 4 };
 struct gda_layout gda_layout_of(const struct gda *gda, uint32_t number);
 size_t gda_queue_bytes(uint32_t depth);
+weft_status gda_alloc_uar_page(struct gda_qp *qp);
+/* Memory that is zero, and takes pages only where it is written; NULL: there is none. */
+void *gda_map_zeros(size_t bytes);
+void gda_unmap_zeros(void *area, size_t bytes);
+/* A random number that other jobs cannot guess. */
+uint64_t gda_random(void);
 /* Creates the DevX objects of a queue whose memory is registered. */
 weft_status gda_create_queue(struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                              const struct gda_layout *at, char *area);
@@ -459,13 +490,22 @@ void gda_destroy_qp(struct gda_qp *qp);
 /* Gives a queue that the NIC has refused its place in the area. */
 void gda_place_absent_queue(const struct gda *gda, struct gda_qp *qp, struct weft_dev_gda_queue *q,
                             const struct gda_layout *at, char *area);
+/* Memory that is zero, and takes pages only where it is written. NULL: there is none. */
+void *gda_map_zeros(size_t bytes);
+void gda_unmap_zeros(void *area, size_t bytes);
 /* Bytes of the area for the queues to one PE, and where they begin. */
 size_t gda_link_bytes(const struct gda *gda);
 char *gda_link_area(const struct gda *gda, int pe);
+/* The UDP source port of a queue to another. */
+uint32_t gda_source_port(uint32_t mine, uint32_t its);
 struct gda_connection gda_connection_of(const struct gda *gda, uint32_t mine, int pe, uint32_t its);
 weft_status gda_create_queue_tables(struct gda *gda);
 /* Creates the queues to `count` PEs from `first` on. */
 weft_status gda_create_links(struct gda *gda, int first, int count);
+/* Why a queue was not created, or not connected (`what`), of this thread's last error. */
+void gda_refusal_text(const char *what, char text[GDA_REFUSAL_BYTES]);
+/* Destroys all queues; their tables stay. */
+void gda_drop_links(struct gda *gda);
 /* After gda_create_links() has failed: gives the queues to PE pe the form of queues that have
  * failed before they executed anything. Threads can post to them; the NIC does not know them. */
 void gda_describe_dead_link(struct gda *gda, int pe);

@@ -2,7 +2,7 @@
 /* Registration of GPU memory. Each allocation of the GPU heap is registered whole when it appears,
  * by dma-buf or else by its address, and its key is sent to the other PEs. If both fail, the error
  * states both causes. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 
 #include "base/status.h"
 #include "boot/agree.h"
@@ -305,11 +305,11 @@ weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, c
 {
     const struct gda *gda = (const struct gda *)(void *)world->common[PATH_GDA];
     char device[PATH_FOUND_BYTES];
-    (void)pe;
     if (kind != WEFT_GPU || !gda || !gda->gpu)
         return WEFT_OK;
     gda_describe_cuda(gda, device, sizeof device);
     snprintf(found, bytes, "GPU memory by %s; %.150s",
-             gda->gpu->by_address ? "address (peermem)" : "dma-buf", device);
+             gda->gpu->by_address ? "address (peermem)" : "dma-buf",
+             gda_is_dc_peer(gda, pe) ? "by DC, requests of kernels by the proxy" : device);
     return WEFT_OK;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation and destruction of path gda's state of a job. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "boot/agree.h"
 
@@ -41,7 +42,22 @@ static weft_status create_job_state(struct gda *gda)
         status = create_bounce(gda);
     if (!status)
         status = gda_create_queue_tables(gda);
-    return status || !gda->eager ? status : gda_create_links(gda, 0, gda->world->npes);
+    return status || !gda->dc ? status : gda_create_targets(gda);
+}
+
+/* Collective. Where an adapter refuses a queue, queues are connected at their first use instead, if
+ * another path can execute the requests of those that are refused then. */
+static weft_status create_all_links(struct gda *gda)
+{
+    const struct path_world *world = gda->world;
+    weft_status status = gda->eager ? gda_create_links(gda, 0, world->npes) : WEFT_OK;
+    status = boot_agree(world->boot, status);
+    if (status != WEFT_ERR_SYSTEM || !gda_may_fail_over(gda))
+        return status;
+    log_info(LOG_GDA, "path gda: queues are connected at their first use: %s", base_last_error());
+    gda_drop_links(gda);
+    gda->eager = false;
+    return WEFT_OK;
 }
 
 weft_status gda_create(const struct path_world *world, struct gda_adapters *adapters,
@@ -58,11 +74,20 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     gda->count = adapters ? adapters->count : 1;
     gda->queues_per_pe = gda_queues_each(gda->count);
     gda->depth = (uint32_t)config_int(CONFIG_TEST_GDA_DEPTH);
-    gda->eager = world->npes <= config_int(CONFIG_TEST_GDA_EAGER);
+    bool dc = adapters && adapters->dc && gda_rc_peers(world, gda->count) < world->npes - 1;
+    if (dc)
+        gda->dc = gda_create_dc(world->npes, gda->count, gda_rc_peers(world, gda->count));
+    /* With DC, the RC queues to some PEs are connected at first use. */
+    gda->eager = world->npes <= config_int(CONFIG_TEST_GDA_EAGER) && !dc;
     gda->chunk_bits = (uint32_t)__builtin_ctzll(config_size(CONFIG_TEST_GDA_CHUNK));
     pthread_mutex_init(&gda->lock, NULL);
     pthread_mutex_init(&gda->cuda_lock, NULL);
-    weft_status status = boot_agree(world->boot, create_job_state(gda));
+    weft_status status = dc && !gda->dc
+                             ? base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for DC")
+                             : create_job_state(gda);
+    status = boot_agree(world->boot, status);
+    if (!status)
+        status = create_all_links(gda);
     return status ? status : gda_connect(gda);
 }
 
@@ -74,6 +99,7 @@ void gda_destroy(struct gda *gda)
         gda_close_gpu_queues(gda);
     gda_free_simt(gda->simt);
     if (gda->adapters) {
+        gda_destroy_dc(gda);
         gda_destroy_queues(gda);
         gda_free_gpu(gda);
         gda_free_memory(gda);

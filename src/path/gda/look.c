@@ -144,6 +144,8 @@ void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, c
     probe_pd(adapter, lacks, bytes);
     probe_memory(adapter, lacks, bytes);
     probe_limits(adapter);
+    adapter->dc &= adapter->lib->dv.create_qp && adapter->lib->verbs.create_srq &&
+                   adapter->lib->verbs.create_cq && adapter->lib->verbs.modify_qp;
 }
 
 void gda_close_adapter(struct gda_adapter *adapter)

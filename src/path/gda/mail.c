@@ -29,14 +29,26 @@ struct gda_mail *gda_mail_of(const struct gda *gda, int sender)
 
 struct remote gda_mail_field(struct gda_failover *f, int pe, size_t field)
 {
-    return (struct remote){&f->peers[pe], SEG_SYSTEM,
+    return (struct remote){&gda_spare(f, pe)->peer, SEG_SYSTEM,
                            row_offset(f->gda, f->gda->world->pe) + field};
+}
+
+struct gda_spare *gda_spare(struct gda_failover *f, int pe)
+{
+    struct gda_spare *spare = &f->spares[pe];
+    if (!spare->peer.ops)
+        spare->peer = (struct peer){.ops = f->spare_ops,
+                                    .state = f->spare,
+                                    .pe = pe,
+                                    .path = (uint16_t)path_ops_of(PATH_GDA)->spare,
+                                    .world = f->gda->world};
+    return spare;
 }
 
 weft_status gda_ring_mail(struct gda_failover *f, int pe)
 {
     int me = f->gda->world->pe;
-    struct remote bells = {&f->peers[pe], SEG_SYSTEM,
+    struct remote bells = {&gda_spare(f, pe)->peer, SEG_SYSTEM,
                            row_offset(f->gda, me / 64) + offsetof(struct gda_mail, bells)};
     return bells.peer->ops->atomic(bells, WEFT_AMO_OR, sizeof(uint64_t), (uint64_t)1 << me % 64, 0,
                                    NULL, false);
@@ -95,6 +107,7 @@ static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_a
                                 size_t width, uint64_t value, uint64_t expected, uint64_t *before)
 {
     const int pe = at.peer->pe;
+    struct gda_spare *spare = gda_spare(f, pe);
     struct gda_delegated delegated = {.offset = at.offset,
                                       .value = value,
                                       .expected = expected,
@@ -105,14 +118,14 @@ static weft_status atomic_there(struct gda_failover *f, struct remote at, weft_a
     const size_t to = offsetof(struct gda_mail, delegated);
     const struct gda_answer *answer = &gda_mail_of(f->gda, pe)->answer;
     struct path_wait wait = {.world = f->gda->world, .operation = BOX_OP_ATOMIC, .pe = pe};
-    wait.expected = ++f->sent[pe];
+    wait.expected = ++spare->sent;
     weft_status status =
         at.peer->ops->put_signal(gda_mail_field(f, pe, to + NUMBER_BYTES), &delegated.offset,
                                  sizeof delegated - NUMBER_BYTES, gda_mail_field(f, pe, to),
-                                 f->sent[pe], WEFT_SIGNAL_SET, false);
+                                 spare->sent, WEFT_SIGNAL_SET, false);
     if (!status)
         status = gda_ring_mail(f, pe);
-    while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != f->sent[pe]) {
+    while (!status && __atomic_load_n(&answer->number, __ATOMIC_ACQUIRE) != spare->sent) {
         gda_notice_failures(f);
         status = path_wait_step(&wait, 0);
     }
@@ -156,7 +169,7 @@ static weft_status execute_delegated(struct gda_failover *f, int pe,
                           delegated->expected, &answer.value)
             : base_fail(WEFT_ERR_MISMATCH, "path gda: PE %d sent an invalid atomic", pe);
     if (!status)
-        status = f->peers[pe].ops->put_signal(
+        status = f->spare_ops->put_signal(
             gda_mail_field(f, pe, to + offsetof(struct gda_answer, value)), &answer.value,
             sizeof answer.value, gda_mail_field(f, pe, to), answer.number, WEFT_SIGNAL_SET, false);
     return status ? status : gda_ring_mail(f, pe);
@@ -168,9 +181,10 @@ bool gda_execute_delegated(struct gda_failover *f, int pe)
     const struct gda_delegated *delegated = &gda_mail_of(f->gda, pe)->delegated;
     /* Acquire: pairs with the signal that sets the number after the rest. */
     uint64_t number = __atomic_load_n(&delegated->number, __ATOMIC_ACQUIRE);
-    if (pe == world->pe || number == f->served[pe])
+    struct gda_spare *spare = gda_spare(f, pe);
+    if (pe == world->pe || number == spare->served)
         return false;
-    f->served[pe] = number;
+    spare->served = number;
     weft_status status = execute_delegated(f, pe, delegated);
     if (status)
         world->fail(world, status, base_last_error());

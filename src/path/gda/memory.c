@@ -15,9 +15,16 @@
 static const char *const segment_names[SEG_COUNT] = {"the host heap", "the program's data",
                                                      "the system segment"};
 
+/* The bytes of a segment that NICs access: all but the mail, which would be pinned. */
+static size_t registered_bytes(const struct gda *gda, int segment)
+{
+    const struct path_world *world = gda->world;
+    return segment == SEG_SYSTEM && world->mail_offset ? world->mail_offset : world->sizes[segment];
+}
+
 static uint32_t chunks_of(const struct gda *gda, int segment)
 {
-    size_t size = gda->world->sizes[segment];
+    size_t size = registered_bytes(gda, segment);
     return (uint32_t)((size + ((size_t)1 << gda->chunk_bits) - 1) >> gda->chunk_bits);
 }
 
@@ -25,7 +32,7 @@ static weft_status register_chunk(struct gda *gda, uint32_t a, int segment, uint
                                   bool relaxed)
 {
     size_t start = (size_t)number << gda->chunk_bits, most = (size_t)1 << gda->chunk_bits;
-    size_t left = gda->world->sizes[segment] - start, bytes = left < most ? left : most;
+    size_t left = registered_bytes(gda, segment) - start, bytes = left < most ? left : most;
     char *base = gda->world->map[gda->world->pe][segment] + start;
     const struct gda_adapter *adapter = &gda->adapters->one[a];
     struct ibv_mr *region =
@@ -53,8 +60,9 @@ weft_status gda_register_segments(struct gda *gda)
     gda->relaxed = config_int(CONFIG_TEST_GDA) & GDA_TEST_RELAXED;
     gda->regions = calloc(2 * count * gda->chunks, sizeof *gda->regions);
     gda->local_keys = calloc(count * gda->chunks, sizeof *gda->local_keys);
-    gda->remote_keys = calloc(2 * count * npes * gda->chunks, sizeof *gda->remote_keys);
-    gda->data_keys = gda->remote_keys + (gda->relaxed ? count * npes * gda->chunks : 0);
+    size_t keys = count * npes * gda->chunks;
+    gda->remote_keys = calloc(gda->relaxed ? 2 * keys : keys, sizeof *gda->remote_keys);
+    gda->data_keys = gda->remote_keys + (gda->relaxed ? keys : 0);
     gda->bases = calloc(npes * SEG_COUNT, sizeof *gda->bases);
     if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
@@ -141,7 +149,7 @@ bool gda_resolve_local(const struct gda *gda, uint32_t adapter, const void *loca
                        struct weft_dev_gda_place *at)
 {
     for (int s = 0; s < SEG_COUNT; s++) {
-        size_t size = gda->world->sizes[s];
+        size_t size = registered_bytes(gda, s);
         size_t offset = (size_t)((const char *)local - gda->world->map[gda->world->pe][s]);
         if (offset >= size)
             continue;

@@ -22,6 +22,7 @@ enum {
     DEPTH_LEAST = 128,
     DEPTH_MOST = 32768,
     AUTOMATIC_BYTES_MOST = 256 << 20,
+    RC_BYTES_MOST = 1 << 30, /* of RC queues in a PE that uses all peers */
 };
 
 /* ------------------------------------------------------------------------------ configuration */
@@ -41,6 +42,10 @@ static weft_status check_config(void)
         return base_fail(WEFT_ERR_CONFIG,
                          "WEFT_TEST_GDA_CHUNK is %llu, which is not a power of two from 64K to 1G",
                          (unsigned long long)chunk);
+    if (config_int(CONFIG_TEST_GDA_RC) < -1)
+        return base_fail(WEFT_ERR_CONFIG,
+                         "WEFT_TEST_GDA_RC is %lld, which is neither a number of PEs nor -1",
+                         (long long)config_int(CONFIG_TEST_GDA_RC));
     return WEFT_OK;
 }
 
@@ -341,6 +346,15 @@ static bool has_no_atomics(const struct gda_adapters *adapters)
     return any;
 }
 
+/* Whether all NICs of this PE have DC queues. */
+static bool has_dc(const struct gda_adapters *adapters)
+{
+    bool all = adapters->count;
+    for (uint32_t a = 0; a < adapters->count; a++)
+        all &= adapters->one[a].dc;
+    return all;
+}
+
 /* Whether the atomics of all NICs of this PE are atomic with those of CPUs. */
 static bool has_atomics_with_cpu(const struct gda_adapters *adapters)
 {
@@ -350,15 +364,15 @@ static bool has_atomics_with_cpu(const struct gda_adapters *adapters)
     return all;
 }
 
-/* Reduces the number of NICs to the smallest of all PEs, and finds out whether all have atomics,
- * and whether these are atomic with those of CPUs. *least receives the PE with that number if it is
- * not this one. */
+/* Reduces the number of NICs to the smallest of all PEs, and finds out whether all have DC queues
+ * and atomics, and whether these are atomic with those of CPUs. *least receives the PE with that
+ * number if it is not this one. */
 static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
 {
     const struct path_world *world = finding->world;
     struct gda_adapters *adapters = finding->adapters;
     struct gda_offer mine = {adapters->count, has_atomics_with_cpu(adapters),
-                             has_no_atomics(adapters)},
+                             has_no_atomics(adapters), has_dc(adapters)},
                      *all = calloc((size_t)world->npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
     status = boot_agree(world->boot, status);
@@ -370,6 +384,7 @@ static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
     for (int pe = 0; pe < world->npes && !status; pe++) {
         mine.atomics_with_cpu &= all[pe].atomics_with_cpu;
         mine.no_atomics |= all[pe].no_atomics;
+        mine.dc &= all[pe].dc;
         if (all[pe].adapters < mine.adapters) {
             mine.adapters = all[pe].adapters;
             *least = pe;
@@ -380,6 +395,7 @@ static weft_status agree_on_adapters(struct nic_finding *finding, int *least)
     adapters->count = mine.adapters;
     adapters->atomics_with_cpu = mine.atomics_with_cpu;
     adapters->no_atomics = mine.no_atomics;
+    adapters->dc = mine.dc;
     free(all);
     return status;
 }
@@ -408,6 +424,33 @@ uint32_t gda_queues_each(uint32_t adapters)
     return each > adapters ? each : adapters;
 }
 
+int gda_rc_peers(const struct path_world *world, uint32_t adapters)
+{
+    int64_t limit = config_int(CONFIG_TEST_GDA_RC);
+    size_t link = (gda_queues_each(adapters) + adapters) *
+                  gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
+    limit = limit < 0 ? (int64_t)(RC_BYTES_MOST / link) : limit;
+    /* As many with lower numbers as with higher ones. */
+    return limit < world->npes - 1 ? (int)(limit / 2 * 2) : world->npes - 1;
+}
+
+/* Says how PEs are reached that are beyond the limit of RC queues. */
+static void describe_dc(const struct nic_finding *finding, char *has, size_t bytes)
+{
+    const struct gda_adapters *adapters = finding->adapters;
+    int peers = gda_rc_peers(finding->world, adapters->count);
+    if (peers >= finding->world->npes - 1)
+        return;
+    uint32_t a = 0;
+    while (a < adapters->count && adapters->one[a].dc)
+        a++;
+    if (adapters->dc)
+        snprintf(has, bytes, "; RC to %d PEs, DC to the others", peers);
+    else
+        snprintf(has, bytes, "; RC to all PEs, because %s has no DC",
+                 a < adapters->count ? adapters->one[a].name : "an adapter of another PE");
+}
+
 /* Describes the NICs, as the reason why the path is used. */
 static void describe_adapters(const struct nic_finding *finding, int least, char *has, size_t bytes)
 {
@@ -423,8 +466,10 @@ static void describe_adapters(const struct nic_finding *finding, int least, char
     if (least != finding->world->pe && used < bytes)
         used += (size_t)snprintf(has + used, bytes - used, "; limited by PE %d", least);
     if (config_int(CONFIG_GDA_QUEUES) < (int64_t)adapters->count && used < bytes)
-        snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %lld raised to %u",
-                 (long long)config_int(CONFIG_GDA_QUEUES), adapters->count);
+        used += (size_t)snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %lld raised to %u",
+                                 (long long)config_int(CONFIG_GDA_QUEUES), adapters->count);
+    if (used < bytes)
+        describe_dc(finding, has + used, bytes - used);
 }
 
 void gda_drop_adapters(void *argument)

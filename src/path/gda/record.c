@@ -68,6 +68,7 @@ const char *gda_offer_fault(const struct gda_offer *offer)
 {
     return offer->adapters > GDA_ADAPTERS_MOST                    ? "too many adapters"
            : offer->atomics_with_cpu > 1 || offer->no_atomics > 1 ? "invalid kind of atomics"
+           : offer->dc > 1                                        ? "invalid kind of queues"
                                                                   : NULL;
 }
 
@@ -93,6 +94,8 @@ const char *gda_record_fault(const struct gda_shape *shape, const struct gda_rec
         return "sizes differ from those it sent before";
     for (uint32_t a = 0; a < shape->adapters && !fault; a++)
         fault = address_fault(&record->addresses[a]);
+    if (shape->dc && !fault)
+        fault = gda_numbers_fault(record->dc_targets, shape->adapters);
     for (int s = 0; s < SEG_COUNT && !fault; s++)
         if (shape->sizes[s])
             fault = gda_window_fault(record->bases[s], shape->sizes[s]);

@@ -26,6 +26,7 @@ struct gda_shape {
     uint32_t chunks;        /* chunks (memory regions) of all segments together */
     uint32_t chunk_bits;    /* log2 of the bytes of a chunk */
     uint32_t relaxed;       /* 1: each chunk has a second key, with relaxed ordering */
+    uint32_t dc;            /* 1: each NIC has a DC target */
     uint32_t npes;
     uint64_t sizes[SEG_COUNT]; /* bytes of each segment */
 };
@@ -36,7 +37,9 @@ struct gda_shape {
 struct gda_record {
     struct gda_address addresses[GDA_ADAPTERS_MOST];
     uint32_t queues_per_pe, chunks, chunk_bits, relaxed;
-    uint64_t seed; /* random seed of the PE's first PSNs */
+    uint64_t seed;                          /* random seed of the PE's first PSNs */
+    uint64_t dc_key;                        /* access key of its DC targets */
+    uint32_t dc_targets[GDA_ADAPTERS_MOST]; /* their numbers; 0: there are none */
     uint64_t bases[SEG_COUNT];
 };
 
@@ -57,6 +60,7 @@ struct gda_offer {
     uint32_t adapters;
     uint32_t atomics_with_cpu; /* 1: the atomics of its NICs are atomic with those of CPUs */
     uint32_t no_atomics;       /* 1: its NICs have none */
+    uint32_t dc;               /* 1: its NICs have DC queues */
 };
 
 /* The same for a list of NICs, for the NICs that a PE offers, for QP numbers, and for the first

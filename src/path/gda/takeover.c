@@ -128,7 +128,7 @@ bool gda_find_remote(struct gda_failover *f, int pe, uint64_t address, struct re
 {
     const struct gda *gda = f->gda;
     const struct gda_gpu *gpu = gda->gpu;
-    at->peer = &f->peers[pe];
+    at->peer = &gda_spare(f, pe)->peer;
     for (int s = 0; s < SEG_COUNT; s++) {
         uint64_t base = gda->bases[(size_t)pe * SEG_COUNT + (size_t)s];
         at->segment = (enum segment_id)s;
@@ -268,7 +268,7 @@ weft_status gda_check_result(struct gda_failover *f, const struct gda_failed_que
 
 weft_status gda_execute_posted(struct gda_failover *f, struct gda_failed_queue *queue, bool *any)
 {
-    const struct path_ops *ops = f->peers[queue->pe].ops;
+    const struct path_ops *ops = f->spare_ops;
     _Alignas(16) char blocks[(BATCH_BLOCKS + GDA_WQE_BLOCKS_MOST) * WEFT_DEV_GDA_BLOCK];
     uint64_t end, at = queue->done;
     bool left;

@@ -3,6 +3,7 @@
 #include "path/gda/gda.h"
 
 #include "base/status.h"
+#include "path/gda/dc.h"
 #include "path/gda/error.h"
 
 #include <time.h>
@@ -99,8 +100,11 @@ weft_status gda_await(const struct gda *gda, struct weft_dev_gda_queue *q, int p
                       enum box_operation operation)
 {
     uint64_t done = weft_dev_gda_look(q);
-    if (done != WEFT_DEV_GDA_FAILED && done >= target)
+    if (done != WEFT_DEV_GDA_FAILED && done >= target && likely(!gda->dc_lost))
         return WEFT_OK;
+    struct gda_initiator *initiator = gda_initiator_of(gda, q);
+    if (initiator)
+        return gda_dc_await(gda, initiator, pe, target, operation);
     struct path_wait wait = {
         .world = gda->world, .operation = operation, .pe = pe, .expected = target};
     weft_status status = WEFT_OK;

@@ -5,9 +5,11 @@
  * executed once and in order.
  *
  * A NIC counts as failed only if the peer answers a probe over another one; else the peer has
- * failed. A probe is sent when the provider reports an error, and when nothing has come from the
- * peer for NET_FAILURE_TIMEOUT_S although something is due. Probes go over the rail that they test,
- * are not retransmitted, have no sequence number and request no acknowledgement. */
+ * failed. A probe is sent when the provider reports an error, when the NIC's link has lost its
+ * carrier, and when nothing has come from the peer for NET_FAILURE_TIMEOUT_S although something is
+ * due. Probes go over the rail that they test, are not retransmitted, have no sequence number and
+ * request no acknowledgement. */
+#include "path/net/near.h"
 #include "path/net/stripe_piece.h"
 
 #include "base/clock.h"
@@ -15,7 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHECK_NS = 20 * 1000 * 1000, PROBE_NS = 1000 * 1000 * 1000 };
+enum {
+    CHECK_NS = 20 * 1000 * 1000,
+    PROBE_NS = 1000 * 1000 * 1000,
+    NO_CARRIER_NS = 150 * 1000 * 1000, /* A shorter interruption loses nothing. */
+};
 static const uint64_t timeout_ns = (uint64_t)NET_FAILURE_TIMEOUT_S * 1000 * 1000 * 1000;
 
 /* --------------------------------------------------------------------------------- usable rails */
@@ -164,9 +170,10 @@ static void send_probes(struct path_common *net, struct net_peer *peer)
     if (peer->link.probed && peer->link.silent_ns - peer->link.probed_ns < PROBE_NS)
         return;
     bool all = true;
+    bool failed =
+        peer->link.suspected_failure[0] || net_lacks_carrier(&net->rails[peer->link.rail]);
     for (int i = 0; i < net->rail_count; i++)
-        if (net_rail_usable(net, peer, i) &&
-            !(peer->link.suspected_failure[0] && i == peer->link.rail))
+        if (net_rail_usable(net, peer, i) && !(failed && i == peer->link.rail))
             all &= send_probe(net, peer, i, NET_PROBE);
     peer->link.probed = all;
     peer->link.probed_ns = peer->link.silent_ns;
@@ -182,6 +189,15 @@ static bool all_probes_failed(const struct path_common *net, const struct net_pe
     return true;
 }
 
+/* Whether something in flight to the peer cannot be retransmitted: direct RMA operations, writes
+ * that are not confirmed and whose source may have been reused, and staged RMA operations on the
+ * first rail. */
+static bool has_unrecoverable(struct path_common *net, const struct net_peer *peer)
+{
+    return peer->link.directs || peer->requests.acknowledged < peer->link.unconfirmed_write ||
+           net_stage_has_unrecoverable(net, peer);
+}
+
 /* Decides on a rail that has reported an error. */
 static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
 {
@@ -193,6 +209,17 @@ static void check_suspected_rail(struct path_common *net, struct net_peer *peer)
     } else {
         send_probes(net, peer);
     }
+}
+
+/* Decides on a rail without a carrier. Operations that cannot be retransmitted get the time to
+ * arrive after the carrier has come back. */
+static void check_rail_without_carrier(struct path_common *net, struct net_peer *peer)
+{
+    struct net_rail *rail = &net->rails[peer->link.rail];
+    if (!peer->link.live_rails)
+        send_probes(net, peer);
+    else if (!has_unrecoverable(net, peer) || rail->down_ns >= 2 * timeout_ns)
+        snprintf(rail->cause, sizeof rail->cause, "its link has no carrier");
 }
 
 static bool expects_message(const struct net_peer *peer)
@@ -223,6 +250,8 @@ static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t 
     acknowledge_old(net, peer, ns);
     if (peer->link.suspected_failure[0]) {
         check_suspected_rail(net, peer);
+    } else if (net_lacks_carrier(rail)) {
+        check_rail_without_carrier(net, peer);
     } else if (!expects_message(peer)) {
         reset_liveness(peer);
     } else if (peer->link.live_rails && peer->link.silent_ns - peer->link.live_ns >= timeout_ns) {
@@ -233,27 +262,33 @@ static void check_peer(struct path_common *net, struct net_peer *peer, uint64_t 
     }
 }
 
+bool net_lacks_carrier(const struct net_rail *rail)
+{
+    return rail->down_ns >= NO_CARRIER_NS;
+}
+
+static void check_carrier(struct net_rail *rail, uint64_t ns)
+{
+    const char *interface = rail->info->domain_attr->name;
+    bool down = rail->endpoint && interface && net_is_down("", interface);
+    rail->down_ns = down ? rail->down_ns + ns : 0;
+}
+
 void net_check_peers(struct path_common *net)
 {
     uint64_t now = clock_now_ns(), ns = now - net->peers_checked_ns;
     if (ns < CHECK_NS)
         return;
     net->peers_checked_ns = now;
+    ns = ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS;
+    for (int i = 0; i < net->rail_count; i++)
+        check_carrier(&net->rails[i], ns);
     for (int pe = 0; pe < net->world->npes; pe++)
         if (net_is_begun(net, pe))
-            check_peer(net, &net->peers[pe], ns < NET_CHECK_STEP_NS ? ns : NET_CHECK_STEP_NS);
+            check_peer(net, &net->peers[pe], ns);
 }
 
 /* ------------------------------------------------------------------------------- retransmission */
-
-/* Whether something in flight to the peer cannot be retransmitted: direct RMA operations, writes
- * that are not confirmed and whose source may have been reused, and staged RMA operations on the
- * first rail. */
-static bool has_unrecoverable(struct path_common *net, const struct net_peer *peer)
-{
-    return peer->link.directs || peer->requests.acknowledged < peer->link.unconfirmed_write ||
-           net_stage_has_unrecoverable(net, peer);
-}
 
 static void reroute_peer(struct path_common *net, struct net_peer *peer)
 {

@@ -465,6 +465,7 @@ const struct path_ops path_net = {
     .join = net_join,
     .leave = net_leave,
     .cpus = net_cpus,
+    .peer_bytes = net_peer_bytes,
     .open = net_open_state,
     .close = net_close_state,
     .refine = net_refine,

@@ -285,6 +285,7 @@ struct net_rail {
     int sends_in_flight;
     int reads_in_flight;
     uint64_t read_wait_ns; /* time since the failure without a completed read */
+    uint64_t down_ns;      /* time since the link was first seen without a carrier; 0: it has one */
     bool left_open;        /* The objects stay open until the process ends. */
     char cause[128]; /* why the rail is given up, "" if it is not; `endpoint` is or becomes NULL */
 };
@@ -440,6 +441,9 @@ uint64_t net_derive_incoming_word(const struct path_common *net, int pe);
  * left. net_free_peers() frees it, and the peers. */
 bool net_reserve_peers(struct path_common *net, int npes, int rail_count);
 void net_free_peers(struct path_common *net, int npes);
+
+/* See struct path_ops. */
+size_t net_peer_bytes(int nics, int contexts);
 
 /* Posts as many receives on the rail as the peers that are begun need. */
 weft_status net_post_receives(struct path_common *net, int rail);
@@ -657,9 +661,12 @@ void net_mark_live(struct net_peer *peer, int rail);
 void net_answer_probe(struct path_common *net, struct net_peer *from, struct net_message *message);
 void net_mark_probe_failed(struct net_peer *peer, int rail);
 
-/* Checks whether each peer still sends what is due over its current rail, and probes those that do
- * not. */
+/* Checks whether each peer still sends what is due over its current rail and whether that rail's
+ * link has a carrier, and probes the peers of which one is not so. */
 void net_check_peers(struct path_common *net);
+
+/* Whether the rail's link has had no carrier for long enough to give the rail up. */
+bool net_lacks_carrier(const struct net_rail *rail);
 
 /* Moves peers off a rail that is closed: their messages use another rail, and unacknowledged
  * messages are retransmitted. */

@@ -7,10 +7,12 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "boot/agree.h"
+#include "driver/kallsyms.h"
 #include "path/net/encrypt.h"
 #include "path/net/near.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -138,6 +140,42 @@ static void fill_hints(struct fi_info *hints)
     hints->domain_attr->av_type = FI_AV_TABLE;
 }
 
+struct getinfo_call {
+    const struct fabric *lib;
+    struct fi_info *hints, **list;
+    int error;
+};
+
+static void call_getinfo(void *argument)
+{
+    struct getinfo_call *call = argument;
+    call->error = call->lib->getinfo(API_VERSION, NULL, NULL, 0, call->hints, call->list);
+}
+
+static bool has_rdma_devices(void)
+{
+    DIR *devices = opendir("/sys/class/infiniband");
+    bool any = false;
+    for (const struct dirent *entry; devices && (entry = readdir(devices));)
+        any |= entry->d_name[0] != '.';
+    if (devices)
+        closedir(devices);
+    return any;
+}
+
+/* At its first call libfabric prepares all providers, whichever the hints or FI_PROVIDER name. Its
+ * verbs provider then looks in /proc/kallsyms for what the kernel can do for GPU memory: 0.1 s of a
+ * CPU, which matters only where there are RDMA devices. */
+static int list_offers(const struct fabric *lib, struct fi_info *hints, struct fi_info **list)
+{
+    struct getinfo_call call = {.lib = lib, .hints = hints, .list = list};
+    if (has_rdma_devices())
+        call_getinfo(&call);
+    else
+        driver_run_without_kallsyms(call_getinfo, &call);
+    return call.error;
+}
+
 /* Sets variables that libfabric reads once, at its first call in the process, unless the user has.
  * They are unset again, so that children of the application do not inherit them.
  *
@@ -146,8 +184,8 @@ static void fill_hints(struct fi_info *hints)
  * receives of 16 KiB that ofi_rxm posts for all connections together, over tcp by default 4096,
  * which are 64 MiB that each PE writes when it starts (64 PEs on 2 CPUs: 10 s in place of 5). As
  * many as over verbs give the same rates of puts and gets. */
-static int call_getinfo(const struct fabric *lib, int npes, struct fi_info *hints,
-                        struct fi_info **list)
+static int list_with_variables(const struct fabric *lib, int npes, struct fi_info *hints,
+                               struct fi_info **list)
 {
     enum { LEAST = 8 };
     char peers[16];
@@ -162,7 +200,7 @@ static int call_getinfo(const struct fabric *lib, int npes, struct fi_info *hint
         if (variables[i].set)
             setenv(variables[i].name, variables[i].value, 1);
     }
-    int error = lib->getinfo(API_VERSION, NULL, NULL, 0, hints, list);
+    int error = list_offers(lib, hints, list);
     for (int i = 0; i < VARIABLES; i++)
         if (variables[i].set)
             unsetenv(variables[i].name);
@@ -178,7 +216,7 @@ static weft_status list_providers(const struct fabric *lib, int npes, bool all,
         return base_fail(WEFT_ERR_NO_MEMORY, "fi_dupinfo: no memory");
     if (!all)
         fill_hints(hints);
-    int error = call_getinfo(lib, npes, all ? NULL : hints, &providers->list);
+    int error = list_with_variables(lib, npes, all ? NULL : hints, &providers->list);
     lib->freeinfo(hints);
     if (error && error != -FI_ENODATA)
         return base_fail(WEFT_ERR_SYSTEM, "fi_getinfo: %s", lib->strerror(-error));

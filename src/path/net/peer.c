@@ -3,6 +3,7 @@
  * rail reaches it. The rest of struct net_peer is made before the first message to or from the
  * peer; until then it is memory that nothing has touched, so it takes addresses and no pages. So
  * does the memory of the receives that each peer adds. */
+#include "path/net/encrypt.h"
 #include "path/net/net.h"
 
 #include "base/status.h"
@@ -29,6 +30,16 @@ bool net_reserve_peers(struct path_common *net, int npes, int rail_count)
         return true;
     net_free_peers(net, npes);
     return false;
+}
+
+size_t net_peer_bytes(int nics, int contexts)
+{
+    const struct net_start *start = NULL;
+    const struct net_state *state = NULL;
+    size_t each = sizeof *start->addresses + sizeof *start->rails;
+    size_t keys = net_is_encryption_wanted() ? CIPHER_POINT_BYTES + sizeof(void *) : 0;
+    return (size_t)nics * each + keys +
+           (size_t)contexts * (sizeof *state->channels + sizeof *state->touched);
 }
 
 void net_free_peers(struct path_common *net, int npes)

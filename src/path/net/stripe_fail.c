@@ -2,9 +2,10 @@
 /* Failure of rails: closes them, and retransmits their fragments over others. stripe.h says what
  * makes that safe.
  *
- * A rail has failed if the provider reports an error, or if it has completed nothing for some time
- * although the peer answers over the rail that carries messages. A PE that gives a rail up asks the
- * peers that it was writing to to close theirs; their answer allows the retransmission. */
+ * A rail has failed if the provider reports an error, if its link has lost its carrier, or if it
+ * has completed nothing for some time although the peer answers over the rail that carries
+ * messages. A PE that gives a rail up asks the peers that it was writing to to close theirs; their
+ * answer allows the retransmission. */
 #include "path/net/hmem.h"
 #include "path/net/stripe_piece.h"
 
@@ -244,6 +245,26 @@ static void check_rail(struct path_common *net, struct net_rail *rail, uint64_t 
     send_control(net, peer, NET_PEER_QUERY, rail_index(net, rail));
 }
 
+/* Gives up a rail whose link has no carrier. The peers close their ends too: their operations in
+ * flight get no further either. move.c decides on a rail that carries messages; while that one has
+ * no carrier, no other rail is given up. */
+static void give_up_without_carrier(struct path_common *net, struct net_rail *rail)
+{
+    int index = rail_index(net, rail);
+    for (int pe = 0; pe < net->world->npes; pe++)
+        if (net_is_begun(net, pe) && pe != net->world->pe &&
+            net->rails[net->peers[pe].link.rail].down_ns)
+            return;
+    snprintf(rail->cause, sizeof rail->cause, "its link has no carrier");
+    for (int pe = 0; pe < net->world->npes; pe++) {
+        struct net_peer *peer = &net->peers[pe];
+        if (net_is_begun(net, pe) && pe != net->world->pe &&
+            peer->rails.address[index] != FI_ADDR_NOTAVAIL &&
+            peer->rails.peers[index] != peer->rails.peers[peer->link.rail])
+            net_request_close(net, peer, peer->rails.peers[index]);
+    }
+}
+
 /* Whether the rail carries the messages to the peers that have fragments on it; move.c checks
  * those. */
 static bool is_message_rail(struct path_common *net, const struct net_rail *rail)
@@ -263,6 +284,8 @@ void net_check_rails(struct path_common *net)
         struct net_rail *rail = &net->rails[i];
         if (rail->endpoint && !rail->cause[0] && !is_message_rail(net, rail))
             check_rail(net, rail, ns);
+        if (rail->endpoint && !rail->cause[0] && net_lacks_carrier(rail))
+            give_up_without_carrier(net, rail);
         if (!rail->endpoint || !rail->cause[0])
             continue;
         drain_rail(net, rail);

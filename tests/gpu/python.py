@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of GPU memory shared with torch, CuPy and JAX, their streams, and kernels of CuPy, Triton and
+Numba that communicate. Not a test of the build: it needs a GPU; what is not installed is skipped.
+
+    python -m weft run -n 2 tests/gpu/python.py       # PEs may share a GPU
+"""
+
+import importlib.util
+import os
+import traceback
+
+os.environ.setdefault("WEFT_TARGET", "cuda")
+os.environ.setdefault("WEFT_WAIT_LIMIT", "60s")
+# PEs that share a GPU must leave each other some of it.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import weft  # noqa: E402
+
+job = weft.init()
+right, left = (job.rank + 1) % job.size, (job.rank - 1) % job.size
+failures = 0
+
+
+def part(*needs):
+    """Runs a function at every PE where the packages are installed, and prints its outcome."""
+    def run(function):
+        global failures
+        missing = [name for name in needs if importlib.util.find_spec(name) is None]
+        word = "good"
+        if missing:
+            word = "skipped: no " + ", ".join(missing)
+        else:
+            try:
+                function()
+                job.barrier()
+            except BaseException:
+                failures += 1
+                word = "FAILED\n" + traceback.format_exc()
+                print(f"PE {job.rank}: {function.__name__}: {word}", flush=True)
+                raise SystemExit(1) from None
+        if job.rank == 0:
+            print(f"{function.__name__:32} {word}", flush=True)
+        return function
+    return run
+
+
+@part()
+def arrays_of_the_gpu():
+    for dtype in ("i4", "f4", "f8", "u1", "bfloat16", "bool"):
+        x = job.zeros((3, 5), dtype, kind="gpu")
+        assert x.kind == "gpu" and x.tolist() == [[0] * 5] * 3
+        x[1, 2:4] = 1
+        x[2] = [1, 0, 1, 0, 1]
+        assert x.tolist() == [[0] * 5, [0, 0, 1, 1, 0], [1, 0, 1, 0, 1]]
+        assert x[1, 2] == 1 and x[:, 1].tolist() == [0, 0, 0]
+    y = job.full(1000, job.rank + 1, "i8", kind="gpu")
+    z = job.zeros(1000, "i8", kind="gpu")
+    job.put(z, y, to=right)
+    job.barrier()
+    assert z.tolist() == [left + 1] * 1000
+    job.allreduce(z, y)
+    assert z.tolist() == [job.size * (job.size + 1) // 2] * 1000
+    host = job.zeros(1000, "i8")
+    job.get(host, y, of=right)
+    assert (host == right + 1).all() if hasattr(host, "all") else host[3] == right + 1
+    assert y.peer(right).tolist() == [right + 1] * 1000
+    assert "name" in job.gpu() and job.path(right, "gpu")["name"]
+
+
+@part("torch")
+def torch_shares_memory():
+    import torch
+
+    x = job.zeros((4, 6), "f4", kind="gpu")
+    t = x.torch()
+    assert t.is_cuda and t.data_ptr() == x.address and t.shape == (4, 6)
+    t += job.rank + 1
+    torch.cuda.synchronize()
+    assert x.tolist() == [[job.rank + 1.0] * 6] * 4
+    assert x[1:3, ::2].torch().stride() == (6, 2)
+    y = job.zeros((4, 6), "f4", kind="gpu")
+    plain = torch.full((4, 6), 10.0 + job.rank, device="cuda")
+    torch.cuda.synchronize()
+    job.put(y, plain, to=right)
+    job.barrier()
+    assert y.tolist() == [[10.0 + left] * 6] * 4
+    bf = job.asarray(torch.arange(8, device="cuda", dtype=torch.bfloat16))
+    assert bf.torch().dtype == torch.bfloat16 and bf.torch().tolist() == list(range(8))
+    try:
+        x.free()
+        raise AssertionError("freed while torch has it")
+    except weft.InvalidFree as error:
+        assert "DLPack" in str(error)
+
+
+@part("torch")
+def streams_of_torch():
+    import torch
+
+    x, y = job.zeros(1 << 20, "f4", kind="gpu"), job.zeros(1 << 20, "f4", kind="gpu")
+    signal = job.zeros(1, "u8", kind="gpu")
+    tx, ty = x.torch(), y.torch()
+    stream = torch.cuda.Stream()
+    for turn in range(1, 20):
+        with torch.cuda.stream(stream):
+            tx.fill_(turn * 100 + job.rank)
+            job.put_signal(y, x, signal, to=right, value=turn, stream="torch")
+            job.signal_wait(signal, ">=", turn, stream="torch")
+            total = ty.sum()
+            job.allreduce(x, y, "max", stream=stream)
+            job.barrier(stream=stream)
+        stream.synchronize()
+        assert total.item() == (turn * 100 + left) * float(1 << 20)
+        assert tx[77].item() == turn * 100 + job.size - 1
+
+
+@part("cupy")
+def cupy_shares_memory():
+    import cupy
+
+    x = job.full(100, job.rank, "i4", kind="gpu")
+    cupy.cuda.Device(job.gpu()["ordinal"]).use()
+    c = x.cupy()
+    assert c.data.ptr == x.address
+    c *= 3
+    cupy.cuda.Device().synchronize()
+    assert x.tolist() == [job.rank * 3] * 100
+    assert cupy.asarray(x).data.ptr == x.address  # by __cuda_array_interface__
+    y = job.zeros(100, "i4", kind="gpu")
+    source = cupy.arange(100, dtype="i4") + job.rank
+    cupy.cuda.Device().synchronize()
+    job.put(y, source, to=right)
+    job.barrier()
+    assert y.tolist() == [i + left for i in range(100)]
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        c.fill(job.rank + 5)
+        job.put(y, x, to=right, stream="cupy")
+        job.barrier(stream=stream)
+    stream.synchronize()
+    assert y.tolist() == [left + 5] * 100
+
+
+@part("jax")
+def jax_reads_memory():
+    import jax
+    import jax.numpy as jnp
+
+    x = job.full((8, 16), job.rank + 2, "f4", kind="gpu")
+    j = x.jax()
+    assert j.shape == (8, 16) and float(jnp.sum(j)) == 128.0 * (job.rank + 2)
+    y = job.zeros((8, 16), "f4", kind="gpu")
+    source = jnp.full((8, 16), 7.0 + job.rank)
+    source.block_until_ready()
+    if next(iter(source.devices())).platform == "gpu":
+        job.put(y, source, to=right)
+        job.barrier()
+        assert y.tolist() == [[7.0 + left] * 16] * 8
+    del jax
+
+
+@part("cupy")
+def kernel_of_cupy():
+    import cupy
+    import numpy
+
+    cupy.cuda.Device(job.gpu()["ordinal"]).use()
+    module = cupy.RawModule(options=("-std=c++17", "-I" + weft.include()), code=r"""
+    #include <weft_device.h>
+    WEFT_KERNEL(shift, (uint64_t *, to), (const uint64_t *, from), (uint64_t *, flag))
+    {
+        int next = (weft_dev_my_pe() + 1) % weft_dev_n_pes();
+        weft_block_put_signal(to, from, 8 * 1000, flag, 1, WEFT_SIGNAL_SET, next);
+        weft_block_signal_wait(flag, WEFT_GE, 1);
+    }""")
+    job.module_init(module)
+    x, y = job.full(1000, job.rank + 3, "u8", kind="gpu"), job.zeros(1000, "u8", kind="gpu")
+    flag = job.zeros(1, "u8", kind="gpu")
+    shift = module.get_function("weft_cuda_kernel_shift")
+    shift((1,), (128,), tuple(numpy.uint64(a.address) for a in (y, x, flag)))
+    cupy.cuda.Device().synchronize()
+    job.device_check()
+    assert y.tolist() == [left + 3] * 1000
+
+
+@part("triton", "torch")
+def kernel_of_triton():
+    import torch
+    import triton
+    import triton.language as tl
+
+    import weft.triton as wt
+
+    @triton.jit(do_not_specialize=["state", "pe"])
+    def shift(state, x, y, flag, status, pe, n: tl.constexpr):
+        at = tl.arange(0, n)
+        tl.store(x + at, tl.load(x + at) * 2)
+        wt.put_signal(state, y, x, 8 * n, flag, 1, pe)
+        failed = wt.signal_wait(state, flag, 1)
+        tl.store(y + at, tl.load(y + at) + 1)
+        # By plain loads and stores over the peer's pointer.
+        other = wt.peer_ptr(state, x, pe)
+        tl.store(status, failed + tl.where(other.to(tl.int64) == 0, 100, 0))
+
+    x, y = job.full(1024, job.rank + 3, "i8", kind="gpu"), job.zeros(1024, "i8", kind="gpu")
+    flag, status = job.zeros(1, "i8", kind="gpu"), job.full(1, 9, "i4", kind="gpu")
+    shift[(1,)](job.device_state(), x.torch(), y.torch(), flag.torch(), status.torch(), right, 1024,
+                extern_libs=wt.extern_libs(), num_warps=4)
+    torch.cuda.synchronize()
+    job.device_check()
+    assert status.tolist() == [0] and y.tolist() == [(left + 3) * 2 + 1] * 1024
+
+
+@part("numba")
+def kernel_of_numba():
+    import numpy
+    from numba import cuda
+
+    if not hasattr(numpy, "row_stack"):
+        numpy.row_stack = numpy.vstack  # numba-cuda 0.30 asks for it
+    import weft.numba as wn
+
+    put_signal, signal_wait = wn.block_put_signal, wn.block_signal_wait
+
+    @cuda.jit
+    def shift(state, y, x, flag, pe):
+        put_signal(state, y, x, 8000, flag, 1, 0, pe)
+        signal_wait(state, flag, 5, 1)
+
+    x, y = job.full(1000, job.rank + 4, "u8", kind="gpu"), job.zeros(1000, "u8", kind="gpu")
+    flag = job.zeros(1, "u8", kind="gpu")
+    shift[1, 128](job.device_state(), y.address, x.address, flag.address, right)
+    cuda.synchronize()
+    job.device_check()
+    assert y.tolist() == [left + 4] * 1000
+
+
+raise SystemExit(failures)
