@@ -19,7 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "python/weft/_bindings.py"
 HEADERS = ["weft.h", "weft/launch.h", "weft/stream.h", "weft/gpu.h", "weft/map.h", "weft_file.h"]
 # Functions of <weft/device/control.h>, which is for device code besides.
-CONTROL = {"weft_module_init", "weft_device_start", "weft_device_state", "weft_device_check", "weft_device_queue_mode"}
+CONTROL = {"weft_module_init", "weft_device_start", "weft_device_state", "weft_device_check",
+           "weft_device_queue_mode"}
 ENUMS = ["weft_status", "weft_type", "weft_op", "weft_cmp", "weft_signal_op", "weft_kind",
          "weft_amo", "weft_thread", "weft_target", "weft_queue_mode"]
 STRUCTS = ["weft_unique_id", "weft_init_attr", "weft_path_info", "weft_gpu_info", "weft_gpu_pair",

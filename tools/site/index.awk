@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text
-# up to the next one, without figures of tables. Of the lists of functions only the functions'
-# names; a text before a declaration is the function's.
+# up to the next one, without figures of tables. Of the lists of functions, and of code and output
+# of Python, only the functions' names; a text before a declaration is the function's.
 #   awk -f index.awk -v page=PAGE TEXT
 
 function bare(text) {
@@ -25,9 +25,9 @@ function entry() {
     text = ""
 }
 
-# Names of functions in the code of a list of functions; of anything else all.
+# Names of functions in the code of a list of functions, and of Python; of anything else all.
 function words(line,    out) {
-    if (!in_code || page !~ /reference/)
+    if (!in_code || (page !~ /reference/ && !in_python))
         return bare(line)
     out = ""
     while (match(line, /[a-z_0-9]+\(/)) {
@@ -38,7 +38,10 @@ function words(line,    out) {
     return out
 }
 
-/<pre/ { in_code = 1 }
+/<pre/ {
+    in_code = 1
+    in_python = /language-(python|text)/
+}
 /^<p>/ && tag == "span" {
     entry()
     before_declaration = 1
