@@ -29,7 +29,8 @@ _KINDS = {b.WEFT_HOST: "host", b.WEFT_GPU: "gpu"}
 def shape_of(shape: ShapeLike) -> Shape:
     """Returns a shape as a tuple. Raises InvalidArgument for what is none."""
     try:
-        sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+        given: Any = shape
+        sizes = (given,) if hasattr(given, "__index__") else tuple(given)
         result = tuple(int(size.__index__()) for size in sizes)
     except (TypeError, AttributeError):
         raise InvalidArgument(f"{shape!r} is no shape: give a number or a tuple of numbers") from None

@@ -154,7 +154,7 @@ def _packer(dtype: DType) -> Any:
         bits = 8 * dtype.itemsize
         least, most = (0, 2**bits - 1) if dtype.name[0] == "u" else (-2**(bits - 1), 2**(bits - 1) - 1)
 
-        def pack(value: Any) -> int:
+        def pack(value: Any) -> Any:
             # ctypes keeps the lower bits of a negative number.
             if value.__class__ is int and least <= value <= most and dtype.code != "?":
                 return value

@@ -10,7 +10,8 @@ def stream_of(stream: Any) -> int:
     """Returns a stream as a number: of an integer, of an object with __cuda_stream__, of a stream of
     torch or CuPy, or the current stream of the library "torch" or "cupy"."""
     if stream.__class__ is int:
-        return stream
+        number: int = stream
+        return number
     if stream == "torch":
         import torch
 
