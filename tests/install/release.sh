@@ -15,7 +15,7 @@ commit() {
 }
 for copy in one two; do
     mkdir "$folder/$copy"
-    tar -c .gitignore dev CHANGELOG.md README.md docs/*.md include/weft.h packaging tools/dev \
+    tar -c .gitignore dev CHANGELOG.md README.md docs/*.md include/weft.h packaging python/weft/__init__.py tools/dev \
         tests/install tests/unit/consumer | tar -x -C "$folder/$copy"
     (cd "$folder/$copy" && git init -q && commit "all") || exit 1
 done

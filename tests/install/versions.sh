@@ -32,6 +32,7 @@ tests/unit/consumer/CMakeLists.txt|find_package\(weft +
 packaging/weft.spec|^Version: +
 packaging/weft.spec|The Weft authors - +
 packaging/conda/meta.yaml|version = "+
+python/weft/__init__.py|^__version__ = "
 packaging/spack/package.py|version\("+
 packaging/spack/package.py|/weft-+
 END
