@@ -5,7 +5,6 @@ import ctypes
 import os
 import sys
 import threading
-from pathlib import Path
 from typing import Any, List, Optional, Tuple
 
 from . import _bindings as b
@@ -25,6 +24,10 @@ _TYPES = {
     "p": ctypes.c_void_p,
 }
 
+# Of this package, and of the source that it may lie in. (pathlib takes 4 ms to import.)
+_package = os.path.dirname(os.path.realpath(__file__))
+_source = os.path.dirname(os.path.dirname(_package))
+
 _library: Optional[ctypes.CDLL] = None
 
 
@@ -33,9 +36,8 @@ def _candidates() -> List[str]:
     named = os.environ.get("LIBWEFT")
     if named:
         return [named]
-    package = Path(__file__).resolve().parent
-    files = (package / "lib/libweft.so.0", package.parents[1] / "build/lib/libweft.so.0")
-    return [str(path) for path in files if path.exists()] + ["libweft.so.0"]
+    files = (_package + "/lib/libweft.so.0", _source + "/build/lib/libweft.so.0")
+    return [path for path in files if os.path.exists(path)] + ["libweft.so.0"]
 
 
 def _versions() -> Tuple[str, str]:
@@ -129,17 +131,19 @@ def check(status: int) -> None:
 
 def tool(name: str = "weft") -> str:
     """Returns the path of a program of Weft: of the wheel, of the build, or on PATH."""
-    package = Path(__file__).resolve().parent
-    folders = [package / "bin", package.parents[1] / "build/bin"]
+    folders = [_package + "/bin", _source + "/build/bin"]
     if os.environ.get("LIBWEFT"):
-        folders.insert(0, Path(os.environ["LIBWEFT"]).resolve().parents[1] / "bin")
+        lib = os.path.dirname(os.path.realpath(os.environ["LIBWEFT"]))
+        folders.insert(0, os.path.dirname(lib) + "/bin")
     for folder in folders:
-        if (folder / name).exists():
-            return str(folder / name)
-    for folder_name in os.environ.get("PATH", "").split(os.pathsep):
-        path = Path(folder_name) / name
+        path = os.path.join(folder, name)
+        if os.path.exists(path):
+            return path
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = os.path.join(folder, name)
         # The script of this package, which asks here, is not the program.
-        if path.is_file() and os.access(path, os.X_OK) and path.parent != Path(sys.prefix) / "bin":
-            return str(path)
+        if os.access(path, os.X_OK) and os.path.isfile(path) and \
+                os.path.realpath(folder) != os.path.realpath(sys.prefix + "/bin"):
+            return path
     raise LibraryError(f"there is no program \"{name}\": install Weft (pip install weft), "
                        "or add its folder to PATH")

@@ -10,7 +10,7 @@ from . import _bindings as b
 class WeftError(Exception):
     """A call of Weft failed.
 
-    status: the name of the C library's status ("WEFT_ERR_PE"), or "" where Python found the error.
+    status: the name of the C library's status for this kind of error ("WEFT_ERR_PE"), or "".
     pe: number of the PE that the sentence is about, or None.
     """
 
