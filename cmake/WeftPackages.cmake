@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Debian packages by CPack, from the components of WeftInstall.cmake: libweft0, libweft-dev, weft (the
-# small command), weft-bench (the whole one, WEFT_SPLIT), weft-doc, and weft-hca where the software HCA
-# is built. `./dev packages` makes them from a build that is configured for /usr, and checks them.
+# small command), weft-bench (the whole one, WEFT_SPLIT), weft-doc, python3-weft, and weft-hca where the
+# software HCA is built. `./dev packages` makes them from a build that is configured for /usr, and checks them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
 set(CPACK_PACKAGE_VENDOR "The Weft authors")
@@ -16,7 +16,7 @@ set(CPACK_COMPONENTS_ALL library development command)
 if(CMAKE_CROSSCOMPILING) # with cmake/aarch64.cmake; weft-doc is the same for all
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
 else()
-  list(APPEND CPACK_COMPONENTS_ALL documentation)
+  list(APPEND CPACK_COMPONENTS_ALL documentation python)
 endif()
 if(WEFT_SPLIT)
   list(APPEND CPACK_COMPONENTS_ALL bench)
@@ -55,6 +55,9 @@ weft_package(bench weft-bench net "GPU communication on one symmetric memory - m
 weft_package(documentation weft-doc doc
              "GPU communication on one symmetric memory - manuals"
              "This package holds the guides and all manual pages as a site in HTML.")
+weft_package(python python3-weft python
+             "GPU communication on one symmetric memory - Python 3"
+             "This package holds the Python package weft: symmetric arrays that numpy,\ntorch, CuPy and JAX share, and operations on them.")
 if(TARGET weft_hca)
   list(APPEND CPACK_COMPONENTS_ALL hca)
 endif()
@@ -68,8 +71,20 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "weft-bench, libweft-dev, weft-doc")
 set(CPACK_DEBIAN_BENCH_PACKAGE_DEPENDS "weft (= ${PROJECT_VERSION}-1)")
 set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), libweft0 (= ${PROJECT_VERSION}-1), weft (= ${PROJECT_VERSION}-1)")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-numpy, weft-hca, libweft-dev, weft-doc")
 file(WRITE ${CMAKE_BINARY_DIR}/packages/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/packages/triggers)
+# Compiled modules are made and removed with the package, as Debian's Python policy has it.
+file(WRITE ${CMAKE_BINARY_DIR}/packages/python/postinst
+     "#!/bin/sh\nset -e\nif [ \"$1\" = configure ]; then\n    py3compile -p python3-weft\nfi\n")
+file(WRITE ${CMAKE_BINARY_DIR}/packages/python/prerm "#!/bin/sh\nset -e\npy3clean -p python3-weft\n")
+file(CHMOD ${CMAKE_BINARY_DIR}/packages/python/postinst ${CMAKE_BINARY_DIR}/packages/python/prerm
+     PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+    "${CMAKE_BINARY_DIR}/packages/python/postinst;${CMAKE_BINARY_DIR}/packages/python/prerm")
 
 # What every package has: copyright, change log.
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
@@ -82,7 +97,7 @@ execute_process(COMMAND gzip -9nc ${CMAKE_BINARY_DIR}/packages/changelog
 execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md
                 OUTPUT_FILE ${CMAKE_BINARY_DIR}/packages/changelog.gz)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-  foreach(c LIBRARY DEVELOPMENT COMMAND BENCH DOCUMENTATION HCA)
+  foreach(c LIBRARY DEVELOPMENT COMMAND BENCH DOCUMENTATION PYTHON HCA)
     string(TOLOWER ${c} component)
     install(FILES ${CMAKE_BINARY_DIR}/packages/copyright ${CMAKE_BINARY_DIR}/packages/changelog.gz
                   ${CMAKE_BINARY_DIR}/packages/changelog.Debian.gz
@@ -90,6 +105,8 @@ if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   endforeach()
   install(DIRECTORY ${CMAKE_BINARY_DIR}/site/ DESTINATION share/doc/weft-doc/html
           COMPONENT documentation)
+  install(DIRECTORY python/weft DESTINATION lib/python3/dist-packages COMPONENT python
+          FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 endif()
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package_files.cmake)
 set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package_scripts.cmake)

@@ -3,7 +3,6 @@
 
 import ctypes
 import os
-import sys
 import threading
 from typing import Any, List, Optional, Tuple
 
@@ -129,6 +128,12 @@ def check(status: int) -> None:
         raise error_of_call(status)
 
 
+def _is_binary(path: str) -> bool:
+    """Whether a file is an executable, and not the script of this package, which looks for one."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def tool(name: str = "weft") -> str:
     """Returns the path of a program of Weft: of the wheel, of the build, or on PATH."""
     folders = [_package + "/bin", _source + "/build/bin"]
@@ -141,9 +146,7 @@ def tool(name: str = "weft") -> str:
             return path
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         path = os.path.join(folder, name)
-        # The script of this package, which asks here, is not the program.
-        if os.access(path, os.X_OK) and os.path.isfile(path) and \
-                os.path.realpath(folder) != os.path.realpath(sys.prefix + "/bin"):
+        if os.access(path, os.X_OK) and os.path.isfile(path) and _is_binary(path):
             return path
     raise LibraryError(f"there is no program \"{name}\": install Weft (pip install weft), "
                        "or add its folder to PATH")

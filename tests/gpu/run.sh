@@ -299,8 +299,10 @@ group_gda_late() {
     for queues in WEFT_TEST_GDA_QUEUE_MEMORY=host "SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu"; do
         for nodes in 1 2; do
             extra="WEFT_TARGET=cuda $first_use $queues WEFT_TEST_NODE_PES=$nodes LITMUS_ROUNDS=50"
-            # Not `atomics`: PEs that share a GPU wait for its turns at each of thousands.
             programs "gda at first use:" $((nodes + 1)) rma signal runs collective
+            # With queues in host memory, PEs that share a GPU wait for its turn at each of thousands.
+            [ "$queues" = WEFT_TEST_GDA_QUEUE_MEMORY=host ] ||
+                programs "gda at first use:" $((nodes + 1)) atomics
             litmus "gda at first use:" $((nodes + 1)) message_passing put_signal
             # The host's atomics and the GPU's on one word: by one engine, so queues in host memory.
             [ "$queues" != WEFT_TEST_GDA_QUEUE_MEMORY=host ] ||

@@ -32,7 +32,7 @@ depends=$(for package in "$folder"/*.deb; do dpkg-deb -f "$package" Depends; don
 # shellcheck disable=SC2086  # one word a package
 "${install[@]}" man-db openmpi-bin $depends >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 files >"$work/before"
-packages="libweft0 libweft-dev weft weft-bench weft-doc weft-hca"
+packages="libweft0 libweft-dev weft weft-bench weft-doc weft-hca python3-weft"
 for package in $packages; do
     ls "$folder/${package}_"*.deb >/dev/null || exit 1
 done
@@ -53,6 +53,16 @@ needs 'every result was right' weft demo --pes 2 --output "$work/demo"
 for page in weft weft-run weft-nvshmem weft_init weft_put weft_quiet weft-shmem weft-reasons weft-hca; do
     needs "$page" man "$page"
 done
+cat >"$work/six.py" <<'END'
+import weft
+job = weft.init()
+x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")
+job.put(y, x, to=(job.rank + 1) % job.size)
+job.barrier()
+print(f"{job.rank} {y}\n", end="")
+END
+needs '^3 .2.*2.*2.*2' python3 -m weft run -n 4 "$work/six.py"
+needs '/usr/include' python3 -c 'import weft; print(weft.include())'
 needs 'weft_put' cat /usr/share/doc/weft-doc/html/reference.html
 needs 'Apache-2.0' cat /usr/share/doc/libweft0/copyright
 

@@ -2,6 +2,7 @@
 """Processes: how PEs start, fail and end, with nothing left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -257,6 +258,25 @@ weft.spawn(body, 2)
         time.sleep(0.05)
     else:
         raise AssertionError(f"{pids} are alive")
+
+
+def test_the_command_is_found_on_path(tmp_path):
+    from weft import _library
+
+    package = tmp_path / "package/weft"
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/weft").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "scripts/weft").chmod(0o755)
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/weft").symlink_to(_library.tool())
+    shutil.copytree(os.path.dirname(_library.__file__), package,
+                    ignore=shutil.ignore_patterns("__pycache__", "bin", "lib"))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "package"),
+           "PATH": f"{tmp_path}/scripts:{tmp_path}/programs:{os.environ['PATH']}"}
+    env.pop("LIBWEFT", None)
+    done = subprocess.run([sys.executable, "-m", "weft", "version"], capture_output=True, text=True,
+                          env=env)
+    assert done.returncode == 0 and done.stdout.startswith("weft "), done.stderr
 
 
 def test_wrong_library(tmp_path):
