@@ -48,7 +48,7 @@ without_asan=(
     # Device code makes large programs, and its lanes use the host's memory only through the library.
     '^device\.' simt.{video,offload,train,experts} train_gradient
     # The software adapter and machine files are under AddressSanitizer in the fuzz targets.
-    gda hca verbs machine bench
+    gda hca verbs machine bench '^job\.dc'
     # Scripts that compile programs of their own, without the instruments, and what looks at the tree.
     install coverage reference demo checkpoint jacobi solver layout pages documented attach
     shmem.{built,compile_time,profile_tool,old_style,wrappers,environment}
