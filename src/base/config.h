@@ -152,7 +152,7 @@ enum config_type {
       "queues to a peer are connected at their first use.")                                        \
     X(TEST_GDA_RC, CONFIG_INT, "-1", NULL,                                                         \
       "PEs that path gda reaches by RC queues, the nearest by number, half below and half above; " \
-      "others by DC; -1 = as many as 1 GiB of queues allows.")                                    \
+      "others by DC; -1 = as many as 1 GiB of queues allows.")                                     \
     X(TEST_GDA_INITIATOR, CONFIG_CHOICE, "auto", "auto|cpu",                                       \
       "Who posts work requests of device code to path gda: auto (the GPU, else a proxy "           \
       "thread) or cpu (a proxy thread).")                                                          \

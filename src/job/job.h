@@ -141,9 +141,11 @@ struct job_waits {
     _Atomic uint64_t next_check_ns; /* next time that a waiting thread checks for dead peers */
 };
 
-/* The program's check of the waits of one thread (weft_set_interrupt()). */
+/* The program's check of the waits of one thread (weft_set_interrupt()). The job's lock protects
+ * all but `exists`. */
 struct job_interrupt {
-    int (*_Atomic check)(void *arg); /* NULL: none; stored after the other two */
+    atomic_bool exists;
+    int (*check)(void *arg);
     void *arg;
     pthread_t thread;
 };

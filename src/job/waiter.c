@@ -187,13 +187,18 @@ static weft_status name_operation(const struct waiter *waiter, weft_status statu
 /* Calls the program's check if this thread has one and it is time. */
 static weft_status ask_program(struct waiter *waiter)
 {
-    struct job_interrupt *interrupt = &waiter->job->interrupt;
-    int (*check)(void *arg) = atomic_load_explicit(&interrupt->check, memory_order_acquire);
-    if (likely(!check) || waiter->waited_ns - waiter->interrupt_ns < INTERRUPT_EVERY_NS ||
-        !pthread_equal(pthread_self(), interrupt->thread))
+    struct weft_job *job = waiter->job;
+    if (likely(!atomic_load_explicit(&job->interrupt.exists, memory_order_relaxed)) ||
+        waiter->waited_ns - waiter->interrupt_ns < INTERRUPT_EVERY_NS)
         return WEFT_OK;
     waiter->interrupt_ns = waiter->waited_ns;
-    if (!check(interrupt->arg))
+    /* The check itself runs without the lock: it may call functions of Weft. */
+    pthread_mutex_lock(&job->lock);
+    bool mine = pthread_equal(pthread_self(), job->interrupt.thread);
+    int (*check)(void *arg) = mine ? job->interrupt.check : NULL;
+    void *arg = job->interrupt.arg;
+    pthread_mutex_unlock(&job->lock);
+    if (!check || !check(arg))
         return WEFT_OK;
     char text[600];
     describe_state(waiter, "waited", text, sizeof text);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text
-# up to the next one, without figures of tables. Of the lists of functions, and of code and output
-# of Python, only the functions' names; a text before a declaration is the function's.
+# up to the next one, without figures of tables; of pages of figures, the beginning of it. Of the
+# lists of functions, and of code and output of Python, only the functions' names; a text before a
+# declaration is the function's.
 #   awk -f index.awk -v page=PAGE TEXT
 
 function bare(text) {
@@ -19,6 +20,8 @@ function bare(text) {
 
 function entry() {
     gsub(/ +/, " ", text)
+    if (page ~ /^20[0-9][0-9]-/)
+        text = substr(text, 1, 600)
     if (!before_declaration)
         print page "\t" id "\t" heading "\t" text
     before_declaration = 0

@@ -116,11 +116,12 @@ WEFT_EXPORT weft_status weft_set_interrupt(weft_job *job, int (*check)(void *arg
 {
     if (weft_my_pe(job) < 0)
         return job_finalized("weft_set_interrupt");
-    /* No wait of the earlier thread may see the new arguments with its own check. */
-    atomic_store_explicit(&job->interrupt.check, NULL, memory_order_release);
+    pthread_mutex_lock(&job->lock);
+    job->interrupt.check = check;
     job->interrupt.arg = arg;
     job->interrupt.thread = pthread_self();
-    atomic_store_explicit(&job->interrupt.check, check, memory_order_release);
+    atomic_store_explicit(&job->interrupt.exists, check != NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&job->lock);
     return WEFT_OK;
 }
 
