@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Of a page of the site: one line "PAGE<tab>ID<tab>HEADING<tab>TEXT" for each anchor, with the text
-# up to the next one, without figures of tables; of pages of figures, the beginning of it. Of the
+# up to the next one, without figures of tables; of long ones, the beginning of it. Of the
 # lists of functions, and of code and output of Python, only the functions' names; a text before a
 # declaration is the function's.
 #   awk -f index.awk -v page=PAGE TEXT
@@ -20,8 +20,8 @@ function bare(text) {
 
 function entry() {
     gsub(/ +/, " ", text)
-    if (page ~ /^20[0-9][0-9]-/)
-        text = substr(text, 1, 600)
+    if (page ~ /^measurements\/|^changelog/)
+        text = substr(text, 1, 8000)
     if (!before_declaration)
         print page "\t" id "\t" heading "\t" text
     before_declaration = 0
