@@ -146,6 +146,7 @@ static void active_mask_groups_lanes_at_one_place(void **state)
         if (lane % 4 == 1)
             continue;
         assert_true(masks[lane] & 1u << lane);
+        assert_int_equal(masks[lane] & (lane % 2 ? 0x55555555u : 0xaaaaaaaau), 0);
         assert_true(tickets[lane] < 24);
         seen |= 1u << tickets[lane];
     }

@@ -22,9 +22,12 @@
 #endif
 #define WEFT_DEVICE_NOINLINE static inline __attribute__((unused))
 #endif
-#define WEFT_GLOBAL   static __attribute__((unused))
-#define WEFT_CONST    static __attribute__((unused))
-#define WEFT_RESTRICT __restrict__
+/* Functions whose callers the executor distinguishes by the return address. Without inlining all
+ * would return to the same place. */
+#define WEFT_SIMT_SITE static inline __attribute__((always_inline, unused))
+#define WEFT_GLOBAL    static __attribute__((unused))
+#define WEFT_CONST     static __attribute__((unused))
+#define WEFT_RESTRICT  __restrict__
 #define WEFT_UNROLL
 #define WEFT_NO_UNROLL
 #define WEFT_NO_UNROLL
@@ -210,7 +213,7 @@ WEFT_DEVICE uint64_t weft_dev_opaque_u64(uint64_t x)
 
 /* ------------------------------------------------------------------------------------ warp */
 
-WEFT_DEVICE weft_lane_mask weft_dev_active_mask(void)
+WEFT_SIMT_SITE weft_lane_mask weft_dev_active_mask(void)
 {
     return weft_simt_active_mask();
 }
@@ -546,7 +549,7 @@ WEFT_DEVICE int weft_dev_lanes_independent(void)
     return weft_simt_wave() == 32;
 }
 
-WEFT_DEVICE void weft_dev_wait_begins(void)
+WEFT_SIMT_SITE void weft_dev_wait_begins(void)
 {
     weft_simt_wait_begins();
 }
