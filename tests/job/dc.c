@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path gda with DC queues to PEs beyond WEFT_TEST_GDA_RC:
  *
- *   dc reached   each pair's reason names RC or DC, and says that the way is tested when it has
- * been used dc none      an adapter has no DC: each pair's reason says so dc many      threads of
- * each PE put, get and add over one initiator dc goes_on   a request of PE 0 fails: requests to
- * that PE fail, those to other PEs are executed, each exactly once dc down      the port of PE 0
- * goes down: its calls fail, and name the adapter */
+ *   dc reached   each pair's reason names RC or DC, and says when its path has been tested
+ *   dc none      an adapter has no DC: each pair's reason says that all pairs take RC
+ *   dc many      threads of each PE put, get and add over one initiator
+ *   dc goes_on   a request of PE 0 fails: requests to that PE fail, those to other PEs are executed
+ *                once
+ *   dc down      the port of PE 0 goes down: its calls fail, and name the adapter */
 #include "job.h"
 
 #include <pthread.h>

@@ -3,12 +3,11 @@
  * connects queues at their first use. What the first operation needs (queues, mail, the other path
  * to the peer) is memory that nothing touches before. */
 #include "job.h"
+#include "resident.h"
 
 #include "path/gda/failover.h"
 
-#include <sys/mman.h>
-
-enum { MOST_BYTES = 256, CHOICE_BYTES = 40, PAGE = 4096 };
+enum { MOST_BYTES = 256, CHOICE_BYTES = 40 };
 
 static struct gda *gda;
 static size_t system_bytes; /* the part of the system segment that adapters have registered */
@@ -25,17 +24,6 @@ weft_status __wrap_gda_create(const struct path_world *world, struct gda_adapter
     const struct ibv_mr *region = gda->regions[gda->first[SEG_SYSTEM]];
     system_bytes = region ? region->length : 0;
     return status;
-}
-
-static size_t count_resident(void *area, size_t bytes)
-{
-    size_t resident = 0, pages = (bytes + PAGE - 1) / PAGE;
-    unsigned char *in_memory = malloc(pages);
-    CHECK(in_memory && mincore(area, bytes, in_memory) == 0);
-    for (size_t i = 0; i < pages; i++)
-        resident += (in_memory[i] & 1) * (size_t)PAGE;
-    free(in_memory);
-    return resident;
 }
 
 /* Choices with the same text share it. */
@@ -64,7 +52,7 @@ int main(void)
         "PE %d: %zu bytes for each peer from the start, of which adapters pin %d; path net %zu\n",
         me, bytes, PATH_WORDS_BYTES, net);
     CHECK(bytes + net <= MOST_BYTES);
-    CHECK(gda->world->mail_offset % PAGE == 0 && system_bytes == gda->world->mail_offset);
+    CHECK(gda->world->mail_offset % RESIDENT_PAGE == 0 && system_bytes == gda->world->mail_offset);
     CHECK(gda->world->words_offset + (size_t)n * PATH_WORDS_BYTES <= system_bytes);
     check_texts(n);
     bool any = false;

@@ -4,14 +4,14 @@
  *
  *   net_peers [print]    print: also the memory of this process, with the part of libfabric */
 #include "job.h"
+#include "resident.h"
 
 #include "path/net/encrypt.h"
 
 #include <stdbool.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 256, PAGE = 4096 };
+enum { MOST_BYTES = 256 };
 
 static struct path_common *net;
 
@@ -27,17 +27,9 @@ weft_status __wrap_net_open(const struct path_world *world, struct net_selection
     return status;
 }
 
-/* Bytes of the array of peers that have memory. */
-static size_t count_resident(void)
+static size_t count_resident_peers(void)
 {
-    size_t bytes = (size_t)net->world->npes * sizeof *net->peers, resident = 0;
-    size_t pages = (bytes + PAGE - 1) / PAGE;
-    unsigned char *in_memory = malloc(pages);
-    CHECK(in_memory && mincore(net->peers, bytes, in_memory) == 0);
-    for (size_t i = 0; i < pages; i++)
-        resident += (in_memory[i] & 1) * (size_t)PAGE;
-    free(in_memory);
-    return resident;
+    return count_resident(net->peers, (size_t)net->world->npes * sizeof *net->peers);
 }
 
 /* Bytes of this process that it shares with no other. */
@@ -78,7 +70,7 @@ int main(int argc, char **argv)
     OK(weft_init(&job, NULL));
     int me = weft_my_pe(job), n = weft_n_pes(job);
     weft_ctx *ctx = weft_default_ctx(job);
-    size_t idle = private_bytes(), array = count_resident(), begun = count_begun();
+    size_t idle = private_bytes(), array = count_resident_peers(), begun = count_begun();
     uint64_t *words = alloc(job, (size_t)n * sizeof *words);
     if (print && me == 0)
         printf(
@@ -101,7 +93,7 @@ int main(int argc, char **argv)
         CHECK(words[pe] == 9);
     if (print && me == 0)
         printf("%d PEs: %zu KiB after messages to all, array %zu KiB\n", n, private_bytes() >> 10,
-               count_resident() >> 10);
+               count_resident_peers() >> 10);
     CHECK(count_begun() >= (size_t)n - 1 && count_begun() <= (size_t)n);
     OK(weft_finalize(job));
     return 0;
