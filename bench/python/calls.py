@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call from Python costs beside the same call from C: put, get, p and g of 8 bytes to this
-PE's own memory and to another PE on this machine, in ns, by the median of 11 rounds.
+"""Measures put, get, p and g of 8 bytes from Python, to this PE's own memory and to another PE on
+this machine, in ns, by the median of 11 rounds.
 
     python -m weft run -n 2 bench/python/calls.py
 

@@ -139,7 +139,7 @@ weft_status gda_dc_await(const struct gda *gda, struct gda_initiator *initiator,
 /* The NIC reaches no PE any more. The job ends if there are requests. */
 void gda_dc_stop(struct gda *gda, uint32_t adapter, const char *cause);
 
-/* Tests the way to PE pe through each NIC, unless that has been done. */
+/* Tests DC to PE pe through each NIC, unless that has been done. */
 weft_status gda_await_dc_peer(const struct gda *gda, int pe);
 
 #endif
