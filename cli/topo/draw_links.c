@@ -72,7 +72,8 @@ static double distance_to_line(const struct draw_line *l, double x, double y)
     double dx = l->x2 - l->x1, dy = l->y2 - l->y1, length = dx * dx + dy * dy;
     double t = length > 0 ? ((x - l->x1) * dx + (y - l->y1) * dy) / length : 0;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
-    return hypot(x - l->x1 - t * dx, y - l->y1 - t * dy);
+    double away_x = x - l->x1 - t * dx, away_y = y - l->y1 - t * dy;
+    return sqrt(away_x * away_x + away_y * away_y); /* hypot() needs glibc 2.35 */
 }
 
 /* Distance of a label at this position from everything that it must not cover; negative: it

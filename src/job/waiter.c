@@ -18,8 +18,8 @@ enum {
     YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
     INTERRUPT_EVERY_NS = 50 * 1000 * 1000, /* interval of calls of the program's check */
     SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
-    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this time the thread sleeps between polls */
-    SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of the time without progress, */
+    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this quiet time the thread sleeps between polls */
+    SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of this time, */
     SLEEP_SHORTEST_NS = 50 * 1000,      /* at least this long */
     SLEEP_LONGEST_NS = 2 * 1000 * 1000, /* at most this long */
     /* 1 / this part of the limit is allowed for a reply from another node */
@@ -162,15 +162,16 @@ static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
     waiter->waited_ns += passed;
     bool same = seen == waiter->seen && waiter->others == waiter->others_seen;
     waiter->idle_ns = same ? waiter->idle_ns + passed : 0;
+    waiter->quiet_ns = same ? waiter->quiet_ns + passed : 0;
     waiter->seen = seen;
     waiter->others_seen = waiter->others;
 }
 
 /* Sleeps longer the longer the wait already lasts: the delay stays a small share of the wait, and
  * many waiting PEs leave the CPUs to those that compute. */
-static void sleep_briefly(uint64_t idle_ns)
+static void sleep_briefly(uint64_t quiet_ns)
 {
-    uint64_t ns = idle_ns / SLEEP_SHARE;
+    uint64_t ns = quiet_ns / SLEEP_SHARE;
     ns = ns < SLEEP_SHORTEST_NS ? SLEEP_SHORTEST_NS : ns > SLEEP_LONGEST_NS ? SLEEP_LONGEST_NS : ns;
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
@@ -222,8 +223,8 @@ static weft_status check_progress(struct waiter *waiter, uint64_t seen)
         status = check_peers(waiter);
     if (!status)
         status = ask_program(waiter);
-    if (!status && waiter->idle_ns > SLEEP_AFTER_NS)
-        sleep_briefly(waiter->idle_ns);
+    if (!status && waiter->quiet_ns > SLEEP_AFTER_NS)
+        sleep_briefly(waiter->quiet_ns);
     return status;
 }
 
@@ -244,6 +245,7 @@ static void yield_between_checks(struct waiter *waiter, bool came)
     _Atomic bool *alone = &waiter->job->paths.alone;
     bool was = atomic_load_explicit(alone, memory_order_relaxed);
     waiter->empty_polls = came ? 0 : waiter->empty_polls + 1;
+    waiter->quiet_ns = came ? 0 : waiter->quiet_ns;
     if (came || (was && waiter->empty_polls % CHECKS_PER_YIELD))
         return;
     bool is = yield_cpu();

@@ -35,6 +35,7 @@ struct waiter {
     uint64_t checked_ns;   /* clock at the last check; 0: none yet */
     uint64_t waited_ns;    /* counted waiting time */
     uint64_t idle_ns;      /* counted time since the last progress */
+    uint64_t quiet_ns;     /* counted time since an awaited value changed or a message arrived */
     uint64_t peers_checked_ns,
         peers_idle_ns;          /* waited_ns and idle_ns at the last check of the peers */
     uint64_t interrupt_ns;      /* waited_ns at the last call of the program's check */
