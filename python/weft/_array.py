@@ -19,6 +19,7 @@ from .errors import InvalidArgument, InvalidFree, InvalidType, NotSymmetric, Out
 
 if TYPE_CHECKING:
     from ._job import Job
+    from ._pool import Pool
 
 Shape = Tuple[int, ...]
 ShapeLike = Union[int, Tuple[int, ...], List[int]]
@@ -52,6 +53,8 @@ def contiguous_strides(shape: Shape, itemsize: int) -> Tuple[int, ...]:
 class Block:
     """A symmetric allocation. Every view of it refers to this object; the last one releases it."""
 
+    pool: "Optional[Pool]" = None  # of which it is a part
+
     def __init__(self, job: "Job", kind: int, address: int, nbytes: int, number: int) -> None:
         self.job = job
         self.kind = kind
@@ -66,6 +69,10 @@ class Block:
     def __array_interface__(self) -> Dict[str, Any]:
         return {"version": 3, "shape": (self.nbytes,), "typestr": "|u1",
                 "data": (self.address, False)}
+
+    def give_back(self) -> None:
+        """Frees the memory, of which the caller has the only view. Collective."""
+        self.job._free(self)
 
     def __del__(self) -> None:
         if not self.freed:
@@ -105,6 +112,8 @@ class Array:
     @property
     def address(self) -> int:
         """Address of the first element in this process."""
+        if self._block is None:
+            return int(self._memory().address)  # type: ignore[attr-defined]
         return int(self._address)  # type: ignore[attr-defined]
 
     def _require_block(self) -> Block:
@@ -123,6 +132,8 @@ class Array:
         Unsupported where the path to that PE has no address, with the path and its reason.
         """
         block = self._require_block()
+        if block.pool is not None:
+            block.pool._check_address(block.address, pe)
         found = calls.ptr(block.job._handle, block.address, pe)
         if not found:
             block.job._check_pe(pe)
@@ -140,19 +151,22 @@ class Array:
         Without it the memory is freed at an allocation after the last view has gone at every PE.
         Raises InvalidFree while other views of it are alive, and names them.
         """
+        self._require_alone().give_back()
+        self._forget()
+
+    def _require_alone(self) -> Block:
+        """Returns the block, of which this array is the only view."""
         block = self._require_block()
         views = [describe(view) for view in block.views.values() if view is not self]
         views += list(block.exports.values())
         # This function's variable, the argument of getrefcount() and the array itself.
-        own = sum(1 for view in block.views.values() if view is not self)
-        others = sys.getrefcount(block) - 3 - own
+        others = sys.getrefcount(block) - 3 - (len(views) - len(block.exports))
         if others > 0 and not views:
             views.append(f"{others} numpy arrays or buffers")
         if views:
             raise InvalidFree(f"{describe(self)} has {len(views)} other views: {', '.join(views)}. "
                               "Delete them first, or leave the memory to be freed after the last one")
-        block.job._free(block)
-        self._forget()
+        return block
 
     def _forget(self) -> None:
         pass
@@ -160,6 +174,8 @@ class Array:
 
 class PeerMemory:
     """Memory of another PE, mapped here: lives as long as the block of the same number here."""
+
+    pool = None
 
     def __init__(self, block: Block, address: int) -> None:
         self.block = block
@@ -228,7 +244,8 @@ def memory_of(array: Any) -> Memory:
     """Returns the memory of any array: of Weft, numpy, torch, CuPy, JAX, Numba, or a buffer. Raises
     InvalidArgument for what has none."""
     if isinstance(array, Array):
-        array._require_block()
+        if array._block is not None:
+            array._require_block()
         return array._memory()  # type: ignore[attr-defined,no-any-return]
     module = type(array).__module__.split(".")[0]
     if module == "torch" and hasattr(array, "data_ptr"):
@@ -292,7 +309,7 @@ class RawArray(Array):
         self.strides = full if strides is None else strides
         self._address = address
         self._contiguous = self.strides == full or math.prod(shape) == 0
-        if self._contiguous:
+        if self._contiguous and holder.pool is None:
             self._nbytes = math.prod(shape) * dtype.itemsize
         if self._block is not None:
             self._block.views[id(self)] = self
@@ -336,13 +353,11 @@ class RawArray(Array):
         return RawArray(memory, self._dtype, self.shape, memory.address + offset, self.strides)
 
     def _forget(self) -> None:
-        del self._address
-        if self._contiguous:
-            del self._nbytes
-        try:
-            del self._element
-        except AttributeError:
-            pass  # not used so far
+        for name in ("_address", "_nbytes", "_element"):
+            try:
+                delattr(self, name)
+            except AttributeError:
+                pass  # not used so far
 
     def __getattr__(self, name: str) -> Any:
         if name == "_element":
@@ -350,11 +365,11 @@ class RawArray(Array):
 
             self._element = Element(self)
             return self._element
-        # The two are absent where they must not be used.
-        if name in ("_address", "_nbytes"):
-            self._require_block()
-            if not self._contiguous:
-                contiguous(self._memory(), self)
+        # The two are absent where they must not be used; the second also in a pool, whose arrays are
+        # compared with those of the PE by the longer path of an operation.
+        if name in ("_address", "_nbytes") and self._require_block().pool is None and \
+                not self._contiguous:
+            contiguous(self._memory(), self)
         # Also where a property raised AttributeError, whose words are lost.
         raise AttributeError(f"{type(self).__name__} of {'GPU' if self._is_gpu() else 'host'} memory "
                              f"has no {name}")

@@ -3,15 +3,17 @@
 
 import atexit
 import ctypes
+import math
 import os
 import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, Generator, List, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, List, NamedTuple, Optional,
+                    Tuple, Union)
 
 from . import _bindings as b
-from ._array import Array, Block, RawArray, ShapeLike, memory_of, shape_of
+from ._array import Array, Block, RawArray, ShapeLike, contiguous, describe, memory_of, shape_of
 from ._collectives import Collectives
 from ._dtypes import DType, DTypeLike, dtype_of
 from ._library import calls, check, interrupts
@@ -20,8 +22,12 @@ from .errors import InvalidArgument, InvalidPE, OutOfMemory, Unsupported
 
 if TYPE_CHECKING:
     from ._files import File
+    from ._memory import Mapping, Registration
+    from ._pool import Pool
 
 _KIND_OF = {"host": b.WEFT_HOST, "gpu": b.WEFT_GPU}
+_QUEUE_MODES = {"shared": b.WEFT_QUEUES_SHARED, "exclusive": b.WEFT_QUEUES_EXCLUSIVE,
+                "single": b.WEFT_QUEUES_SINGLE}
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -58,15 +64,20 @@ def _fields(info: Any) -> Dict[str, Any]:
     return result
 
 
+class _Held(NamedTuple):
+    """What the job has of a block: its views may all be gone here, and alive at another PE."""
+
+    address: int
+    free: Callable[[int, int], int]  # collective: weft_free, or weft_unregister_symmetric
+    kept: Any  # the program's array whose memory it is
+
+
 class Team(Collectives):
     """An ordered set of PEs of a job."""
 
-    def __init__(self, job: "Job", handle: int) -> None:
-        self._job = job
+    def __init__(self, job: "Optional[Job]", handle: int) -> None:
+        self._owner = job
         self._handle_team = handle
-
-    def _of_job(self) -> "Job":
-        return self._job
 
     def __repr__(self) -> str:
         return f"weft.Team(size={self.size}, rank={self.rank})"
@@ -116,11 +127,17 @@ class Context(Operations):
     are those of the team that it was made over."""
 
     def __init__(self, job: "Job", handle: int) -> None:
-        self._job = job
+        self._owner = job
         self._handle_ctx = handle
 
-    def _of_job(self) -> "Job":
-        return self._job
+    @property
+    def team(self) -> Team:
+        """The team that the context was made over."""
+        return Team(self._job, calls.ctx_team(self._handle_ctx))
+
+    def _pe_of_job(self, pe: int) -> int:
+        team = calls.ctx_team(self._handle_ctx)
+        return int(calls.team_translate(team, pe, self._job._handle_team))
 
     def destroy(self) -> None:
         """Completes the operations of the context and ends it."""
@@ -143,20 +160,18 @@ class Job(Operations, Team):
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        Team.__init__(self, self, calls.team_world(handle))
+        Team.__init__(self, None, calls.team_world(handle))
         self._handle_ctx = calls.default_ctx(handle)
         self._size, self._rank = int(calls.n_pes(handle)), int(calls.my_pe(handle))
         self._pid = os.getpid()
-        self._blocks: Dict[int, Tuple[int, int]] = {}  # number: address, bytes
+        self._blocks: Dict[int, _Held] = {}  # by number
+        self._pools: "List[Pool]" = []
         self._next_block = 0
         self._released: Deque[int] = deque()  # numbers of blocks without views here
         self._since_collect = [0, 0]  # allocations and bytes since blocks were last collected
         self._in_use = 0  # blocks after they were last collected
         self._bits: Optional[Block] = None
         self._finalized = False
-
-    def _of_job(self) -> "Job":
-        return self
 
     def __repr__(self) -> str:
         return f"weft.Job(rank={self._rank}, size={self._size})"
@@ -261,10 +276,15 @@ class Job(Operations, Team):
             if not self._collect():
                 raise
             check(calls.alloc(*request))
-        block = Block(self, where, address.value or 0, max(nbytes, 1), self._next_block)
-        self._blocks[block.number] = (block.address, block.nbytes)
+        return self._array_of(self._block(where, address.value or 0, max(nbytes, 1)), element, sizes)
+
+    def _block(self, kind: int, address: int, nbytes: int, free: Any = calls.free,
+               kept: Any = None) -> Block:
+        """Returns a new block, with the next number."""
+        block = Block(self, kind, address, nbytes, self._next_block)
+        self._blocks[block.number] = _Held(address, free, kept)
         self._next_block += 1
-        return self._array_of(block, element, sizes)
+        return block
 
     @staticmethod
     def _array_of(block: Block, dtype: DType, shape: Tuple[int, ...]) -> Any:
@@ -311,8 +331,8 @@ class Job(Operations, Team):
                               words, b.WEFT_UINT64, b.WEFT_AND))
         free = [number for i, number in enumerate(numbers) if bits[words + i // 64] >> i % 64 & 1]
         for number in free:
-            address_, _ = self._blocks.pop(number)
-            check(calls.free(self._handle, address_))
+            held = self._blocks.pop(number)
+            check(held.free(self._handle, held.address))
         self._in_use = len(self._blocks)
         gone = set(free)
         for _ in range(len(self._released)):
@@ -322,9 +342,85 @@ class Job(Operations, Team):
         return len(free)
 
     def _free(self, block: Block) -> None:
-        check(calls.free(self._handle, block.address))
+        check(self._blocks[block.number].free(self._handle, block.address))
         block.freed = True
-        self._blocks.pop(block.number, None)
+        del self._blocks[block.number]
+
+    def realloc(self, array: Any, shape: ShapeLike) -> Any:
+        """Resizes an array to another shape, and returns it: a new array, which has the elements of
+        `array` in C order up to the smaller size. Collective, with the same shape at every PE.
+        `array` must have no other view and cannot be used afterwards. Raises InvalidFree, OutOfMemory,
+        Mismatch."""
+        sizes = shape_of(shape)
+        block, dtype = array._require_alone(), array._dtype
+        if block.job is not self or block.pool is not None or \
+                self._blocks[block.number].kept is not None or array.address != block.address:
+            raise InvalidArgument(f"{describe(array)} is not a whole array of this job's zeros(), "
+                                  "empty(), full() or asarray(): only these can be resized")
+        nbytes = max(dtype.itemsize * math.prod(sizes), 1)
+        address = ctypes.c_void_p()
+        check(calls.realloc(self._handle, block.address, nbytes, ctypes.byref(address)))
+        block.freed = True
+        del self._blocks[block.number]
+        array._forget()
+        return self._array_of(self._block(block.kind, address.value or 0, nbytes), dtype, sizes)
+
+    def pool(self, size: Union[int, str], kind: str = "gpu") -> "Pool":
+        """Reserves a window of `size` bytes ("1G") of symmetric memory, in which allocations are
+        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). Collective, with
+        the same arguments. Raises OutOfMemory, Mismatch, Unsupported (no GPU)."""
+        from ._pool import Pool
+
+        made = Pool(self, _bytes_of(size), _kind(kind))
+        self._pools.append(made)
+        return made
+
+    def register(self, array: Any) -> "Registration":
+        """Registers memory of the program, of the host or this PE's GPU: as source or destination of an
+        operation it then needs no question to the driver, and host memory no staging buffer. Not
+        collective; not needed. The job must have set up its GPUs. Use it with `with`, or close() what
+        it returns before the memory is freed."""
+        from ._memory import Registration
+
+        return Registration(self, array)
+
+    def register_symmetric(self, array: Any) -> RawArray:
+        """Makes GPU memory of the program symmetric: `array` is of cuMemCreate(), as torch allocates
+        with expandable_segments:True, from the start of its allocation. Returns a symmetric array of
+        the same memory. Collective, with the same size at every PE. free(), or the end of the last
+        view at every PE, ends it. Raises NotSymmetric, Unsupported, Mismatch."""
+        memory = contiguous(memory_of(array), array)
+        address = ctypes.c_void_p()
+        check(calls.register_symmetric(self._handle, memory.address, memory.nbytes,
+                                       ctypes.byref(address)))
+        block = self._block(b.WEFT_GPU, address.value or 0, memory.nbytes,
+                            calls.unregister_symmetric, array)
+        dtype = memory.dtype or dtype_of("uint8")
+        return RawArray(block, dtype, memory.shape, block.address)
+
+    def map(self, array: Any, pe: Optional[int] = None) -> "Mapping":
+        """Maps an array's memory at PE `pe` (this PE, if None) for loads and stores of the CPU. Not
+        collective. The array is symmetric, in GPU or host memory; at this PE it may also be registered
+        memory. Raises Unsupported, which names each way and why it failed."""
+        from ._memory import Mapping
+
+        if pe is None:
+            pe = self._rank
+        else:
+            self._check_pe(pe)
+        return Mapping(self, array, pe)
+
+    def copy(self, dst: Any, src: Any, *, flush: bool = False) -> None:
+        """Copies between host memory and any GPU memory of this PE, without a stream: small sizes by
+        the CPU. Kernels and copies that write `src` must be complete. On return `src` may be reused and
+        this thread's launches see the data; with flush=True every reader does."""
+        from ._memory import copy
+
+        copy(self, dst, src, flush)
+
+    def accessible(self, array: Any, pe: int) -> bool:
+        """Returns whether the array is symmetric and this PE reaches its counterpart at PE `pe`."""
+        return bool(calls.accessible(self._handle, memory_of(array).address, pe))
 
     def open(self, path: "Union[str, os.PathLike[str]]", mode: str = "r", *, checksum: bool = False,
              buffered: bool = False, depth: int = 0, chunk: Union[int, str] = 0) -> "File":
@@ -366,6 +462,35 @@ class Job(Operations, Team):
         check(calls.gpu_query(self._handle, ctypes.byref(info)))
         return _fields(info)
 
+    def gpu_pair(self, pe: int) -> Dict[str, Any]:
+        """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the evidence."""
+        self._check_pe(pe)
+        info = _structure(b.weft_gpu_pair)
+        check(calls.gpu_pair_query(self._handle, pe, ctypes.byref(info)))
+        return _fields(info)
+
+    def map_info(self, pe: Optional[int] = None) -> Dict[str, Any]:
+        """Returns whether and how GPU memory of PE `pe` (this PE, if None) can be mapped, and the sizes
+        in bytes up to which the CPU copies. Measures them when first called, in about 60 ms."""
+        info = _structure(b.weft_map_info)
+        check(calls.map_query(self._handle, self._rank if pe is None else pe, ctypes.byref(info)))
+        return _fields(info)
+
+    @property
+    def target(self) -> str:
+        """Where kernels run: "cuda" or "simt"."""
+        return str(calls.target_name(calls.target_get()).decode())
+
+    def queue_mode(self, mode: str) -> int:
+        """Chooses how the blocks of this PE's kernels share the queues of network adapters: "shared",
+        "exclusive" or "single". No kernel may run. Returns the number of blocks with queues of their
+        own."""
+        if mode not in _QUEUE_MODES:
+            raise InvalidArgument(f"queue mode {mode!r}: use one of {', '.join(_QUEUE_MODES)}")
+        blocks = ctypes.c_int()
+        check(calls.device_queue_mode(self._handle, _QUEUE_MODES[mode], ctypes.byref(blocks)))
+        return blocks.value
+
     def device_state(self) -> int:
         """Returns the address of the job's state for kernels, to be passed as an argument. Collective
         when first called: it sets the job up for device code. Raises Unsupported (no usable GPU)."""
@@ -403,6 +528,7 @@ class Job(Operations, Team):
             return
         self._finalized = True
         _jobs.discard(self)
+        self._pools.clear()
         handle, self._handle = self._handle, 0
         check(calls.finalize(handle))
 
@@ -410,8 +536,8 @@ class Job(Operations, Team):
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        # After an exception the others would wait for this PE in vain: it ends without finalize(),
-        # and they are told.
+        # After an exception this PE ends without finalize(). The others then see that it has ended,
+        # and do not wait for it.
         if error is None:
             self.finalize()
         else:
@@ -546,7 +672,7 @@ sys.excepthook = _note_failure
 
 @atexit.register
 def _at_exit() -> None:
-    # A program that failed ends without finalize(): the other PEs are told that it has ended.
+    # A program that failed ends without finalize(): the other PEs see that it has ended.
     if _failed:
         return
     for job in list(_jobs):
