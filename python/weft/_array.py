@@ -5,6 +5,7 @@ Array is what all of them have in common. Arrays in host memory are numpy arrays
 where numpy is installed; RawArray serves GPU memory, and host memory without numpy.
 """
 
+import array
 import ctypes
 import math
 import struct
@@ -296,13 +297,12 @@ class RawArray(Array):
     to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__ (host).
     """
 
-    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
+    __slots__ = ("_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
                  "shape", "strides", "__weakref__")
 
     def __init__(self, holder: Union[Block, PeerMemory], dtype: DType, shape: Shape, address: int,
                  strides: Optional[Tuple[int, ...]] = None) -> None:
         self._holder = holder
-        self._block = holder if isinstance(holder, Block) else None
         self._dtype = dtype
         self.shape = shape
         full = contiguous_strides(shape, dtype.itemsize)
@@ -311,8 +311,12 @@ class RawArray(Array):
         self._contiguous = self.strides == full or math.prod(shape) == 0
         if self._contiguous and holder.pool is None:
             self._nbytes = math.prod(shape) * dtype.itemsize
-        if self._block is not None:
-            self._block.views[id(self)] = self
+        if isinstance(holder, Block):
+            holder.views[id(self)] = self
+
+    @property
+    def _block(self) -> Optional[Block]:  # type: ignore[override]
+        return self._holder if isinstance(self._holder, Block) else None
 
     @property
     def dtype(self) -> DType:
@@ -452,15 +456,8 @@ class RawArray(Array):
     def _runs(self) -> Tuple[int, Iterator[int]]:
         """Returns the bytes of a contiguous run, and the addresses of all runs in C order."""
         split = self._split()
-
-        def walk(address: int, axis: int) -> Iterator[int]:
-            if axis == split:
-                yield address
-                return
-            for i in range(self.shape[axis]):
-                yield from walk(address + i * self.strides[axis], axis + 1)
-
-        return math.prod(self.shape[split:]) * self.itemsize, walk(self._address, 0)
+        return (math.prod(self.shape[split:]) * self.itemsize,
+                _walk(self._address, self.shape[:split], self.strides))
 
     def tobytes(self) -> bytes:
         """Returns a copy of the elements in C order."""
@@ -470,12 +467,12 @@ class RawArray(Array):
         handle = self._job_handle()
         parts = []
         for address in addresses:
-            part = ctypes.create_string_buffer(run)
             if self._is_gpu():
-                check(calls.copy_from(handle, ctypes.addressof(part), address, run))
+                part = array.array("B", bytes(run))
+                check(calls.copy_from(handle, part.buffer_info()[0], address, run))
+                parts.append(part.tobytes())
             else:
-                ctypes.memmove(part, address, run)
-            parts.append(part.raw)
+                parts.append(ctypes.string_at(address, run))
         return b"".join(parts)
 
     def _job_handle(self) -> int:
@@ -493,8 +490,7 @@ class RawArray(Array):
         for i, address in enumerate(addresses):
             part = data[i * run:(i + 1) * run]
             if self._is_gpu():
-                source = ctypes.cast(ctypes.c_char_p(part), ctypes.c_void_p)
-                check(calls.copy_to(handle, address, source.value, run))
+                check(calls.copy_to(handle, address, part, run))
             else:
                 ctypes.memmove(address, part, run)
 
@@ -532,13 +528,7 @@ class RawArray(Array):
 
     def tolist(self) -> Any:
         """Returns the elements as nested lists."""
-        values = iter(self._values())
-
-        def build(axis: int) -> Any:
-            if axis == self.ndim:
-                return next(values)
-            return [build(axis + 1) for _ in range(self.shape[axis])]
-        return build(0)
+        return _nest(iter(self._values()), self.shape)
 
     def __repr__(self) -> str:
         where = "gpu" if self._is_gpu() else "host"
@@ -625,6 +615,25 @@ class RawArray(Array):
         import jax.dlpack
 
         return jax.dlpack.from_dlpack(self)
+
+
+# Not functions within functions: one that calls itself is a reference cycle.
+
+
+def _walk(address: int, shape: Shape, strides: Tuple[int, ...]) -> Iterator[int]:
+    """Yields the addresses of the elements in C order."""
+    if not shape:
+        yield address
+        return
+    for i in range(shape[0]):
+        yield from _walk(address + i * strides[0], shape[1:], strides[1:])
+
+
+def _nest(values: Iterator[Any], shape: Shape) -> Any:
+    """Returns the values as nested lists of that shape."""
+    if not shape:
+        return next(values)
+    return [_nest(values, shape[1:]) for _ in range(shape[0])]
 
 
 def _numpy_dtype(dtype: DType) -> Any:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations of a team."""
 
+import array
 import ctypes
 from typing import Any, List, Optional, Sequence
 
@@ -51,14 +52,14 @@ class Collectives(OfJob):
         if stream is None:
             check(calls.barrier(self._handle_team))
         else:
-            check(calls.barrier_on_stream(self._handle_team, stream_of(stream)))
+            check(calls.barrier_on_stream(self._handle_team, stream_of(stream, self._job)))
 
     def sync(self, *, stream: Any = None) -> None:
         """Returns when all members have called it; completes no operation."""
         if stream is None:
             check(calls.sync(self._handle_team))
         else:
-            check(calls.sync_on_stream(self._handle_team, stream_of(stream)))
+            check(calls.sync_on_stream(self._handle_team, stream_of(stream, self._job)))
 
     def broadcast(self, dst: Any, src: Any, root: int = 0, *, stream: Any = None) -> None:
         """Copies `src` of member `root` to `dst` at every member."""
@@ -103,9 +104,8 @@ class Collectives(OfJob):
                 if count < 0 or start < 0 or (start + count) * to.dtype.itemsize > memory.nbytes:
                     raise OutOfRange(f"{words}: {count} elements at {start} are outside the array")
             for values in (numbers, starts):
-                arrays.append((ctypes.c_uint64 * self.size)(
-                    *[value * to.dtype.itemsize for value in values]))
-        pointers = [ctypes.addressof(array) for array in arrays]
+                arrays.append(array.array("Q", [value * to.dtype.itemsize for value in values]))
+        pointers = [bytes_.buffer_info()[0] for bytes_ in arrays]
         status = calls.alltoallv(self._handle_team, to.address, to.nbytes, pointers[0], pointers[1],
                                  source.address, pointers[2], pointers[3])
         if status:
@@ -118,17 +118,17 @@ class Collectives(OfJob):
         and `dst`. The GPU reads them when the stream reaches the call, so kernels may write them."""
         to, source = self._types(dst, src)
         pointers = []
-        for words, array in (("send_bytes", send_bytes), ("send_at", send_at),
+        for words, given in (("send_bytes", send_bytes), ("send_at", send_at),
                              ("recv_bytes", recv_bytes), ("recv_at", recv_at)):
-            memory = contiguous(memory_of(array), array)
+            memory = contiguous(memory_of(given), given)
             if memory.dtype is None or memory.dtype.name != "uint64" or \
                     memory.nbytes != 8 * self.size:
-                raise InvalidType(f"{words}={describe(array)} has not one uint64 for each of the "
+                raise InvalidType(f"{words}={describe(given)} has not one uint64 for each of the "
                                   f"{self.size} members")
             pointers.append(memory.address)
         status = calls.alltoallv_on_stream(
             self._handle_team, to.address, to.nbytes, pointers[2], pointers[3], source.address,
-            pointers[0], pointers[1], stream_of(stream))
+            pointers[0], pointers[1], stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, dst)
 
@@ -222,7 +222,7 @@ class Collectives(OfJob):
             status = getattr(calls, name)(self._handle_team, *arguments)
         else:
             status = getattr(calls, name + "_on_stream")(self._handle_team, *arguments,
-                                                         stream_of(stream))
+                                                         stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, *arrays)
 

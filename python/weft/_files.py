@@ -210,12 +210,12 @@ class File:
                        pe: Optional[int] = None) -> Any:
         """As read(), in the order of a stream. The object that it returns must be kept until the
         stream has passed the transfer."""
-        return self._move(calls.file_read_on_stream, array, offset, pe, stream_of(stream))
+        return self._move(calls.file_read_on_stream, array, offset, pe, stream_of(stream, self._job))
 
     def write_on_stream(self, array: Any, stream: Any, offset: int = 0, *,
                         pe: Optional[int] = None) -> Any:
         """As write(), in the order of a stream; see read_on_stream()."""
-        return self._move(calls.file_write_on_stream, array, offset, pe, stream_of(stream))
+        return self._move(calls.file_write_on_stream, array, offset, pe, stream_of(stream, self._job))
 
     def sync(self) -> None:
         """Waits until everything written survives a loss of power."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs, teams and contexts."""
 
+import array
 import atexit
 import ctypes
 import math
@@ -9,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, List, NamedTuple, Optional,
+from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, Iterator, List, NamedTuple, Optional,
                     Tuple, Union)
 
 from . import _bindings as b
@@ -166,6 +167,7 @@ class Job(Operations, Team):
         self._pid = os.getpid()
         self._blocks: Dict[int, _Held] = {}  # by number
         self._pools: "List[Pool]" = []
+        self._ordinal: Optional[int] = None
         self._next_block = 0
         self._released: Deque[int] = deque()  # numbers of blocks without views here
         self._since_collect = [0, 0]  # allocations and bytes since blocks were last collected
@@ -220,10 +222,10 @@ class Job(Operations, Team):
              kind: str = "host") -> Any:
         """As empty(), with `value` in every element, which may differ at each PE. Without a dtype
         Python's type of the value decides, which must be the same at every PE."""
-        array = self._allocate(shape, type(value) if dtype is None else dtype, kind, 0)
-        array[...] = value
+        made = self._allocate(shape, type(value) if dtype is None else dtype, kind, 0)
+        made[...] = value
         self.barrier()
-        return array
+        return made
 
     def asarray(self, values: Any, dtype: Optional[DTypeLike] = None, *,
                 kind: Optional[str] = None) -> Any:
@@ -321,15 +323,15 @@ class Job(Operations, Team):
             self._bits = Block(self, b.WEFT_HOST, address.value or 0, 2 * need, -1)
             self._bits.freed = True  # not one of the program's
         released = set(self._released)
-        bits = (ctypes.c_uint64 * (2 * words)).from_address(self._bits.address)
-        for i in range(words):
-            bits[i] = 0
+        bits = array.array("Q", bytes(8 * words))
         for i, number in enumerate(numbers):
             if number in released:
                 bits[i // 64] |= 1 << i % 64
+        ctypes.memmove(self._bits.address, bits.buffer_info()[0], 8 * words)
         check(calls.allreduce(self._handle_team, self._bits.address + 8 * words, self._bits.address,
                               words, b.WEFT_UINT64, b.WEFT_AND))
-        free = [number for i, number in enumerate(numbers) if bits[words + i // 64] >> i % 64 & 1]
+        ctypes.memmove(bits.buffer_info()[0], self._bits.address + 8 * words, 8 * words)
+        free = [number for i, number in enumerate(numbers) if bits[i // 64] >> i % 64 & 1]
         for number in free:
             held = self._blocks.pop(number)
             check(held.free(self._handle, held.address))
@@ -461,6 +463,15 @@ class Job(Operations, Team):
         info = _structure(b.weft_gpu_info)
         check(calls.gpu_query(self._handle, ctypes.byref(info)))
         return _fields(info)
+
+    def _gpu_ordinal(self) -> Optional[int]:
+        """Returns the number of this PE's GPU, or None while the job has set up none."""
+        if self._ordinal is None:
+            try:
+                self._ordinal = int(self.gpu()["ordinal"])
+            except Unsupported:
+                pass
+        return self._ordinal
 
     def gpu_pair(self, pe: int) -> Dict[str, Any]:
         """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the evidence."""
@@ -601,13 +612,14 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
     if group is not None:
         attr.group, attr.group_pe = group, rank
     handle = ctypes.c_void_p()
+    if threading.current_thread() is threading.main_thread():
+        # For the waits of init() itself, and those of the job.
+        check(calls.set_interrupt(None, _handle_signals, None))
     check(calls.init(ctypes.byref(handle), ctypes.byref(attr)))
     job = Job(handle.value or 0)
     _here.job = job
     if group is None:
         _jobs.add(job)
-    if threading.current_thread() is threading.main_thread():
-        check(calls.set_interrupt(job._handle, _handle_signals, None))
     return job
 
 
@@ -627,6 +639,15 @@ def _numpy_is_here() -> bool:
     return importlib.util.find_spec("numpy") is not None
 
 
+def _types_of(values: Any) -> Iterator[type]:
+    """Yields the types of the elements of nested lists."""
+    if isinstance(values, (list, tuple)):
+        for part in values:
+            yield from _types_of(part)
+    else:
+        yield type(values)
+
+
 def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
     """Returns the shape of nested lists, and a type that holds their elements."""
     if hasattr(values, "shape") and hasattr(values, "dtype"):
@@ -638,16 +659,7 @@ def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
         if not inner:
             break
         inner = inner[0]
-    kinds = set()
-
-    def visit(item: Any) -> None:
-        if isinstance(item, (list, tuple)):
-            for part in item:
-                visit(part)
-        else:
-            kinds.add(type(item))
-
-    visit(values)
+    kinds = set(_types_of(values))
     for kind in (complex, float, int, bool):
         if kind in kinds:
             return tuple(shape), kind

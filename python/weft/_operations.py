@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One-sided operations of a context: put, get, single values, signals, atomics, waits, order."""
 
+import array
 import ctypes
 from typing import TYPE_CHECKING, Any, Generator, List, Optional, Sequence, Tuple, cast
 
@@ -258,7 +259,7 @@ class Operations(OfJob):
             status = getattr(calls, name)(self._handle_ctx, to, source, nbytes, pe)
         else:
             status = getattr(calls, name + "_on_stream")(self._handle_ctx, to, source, nbytes, pe,
-                                                         stream_of(stream))
+                                                         stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, symmetric)
 
@@ -376,7 +377,7 @@ class Operations(OfJob):
         if stream is None:
             status = getattr(calls, name)(self._handle_ctx, *arguments)
         else:
-            status = calls.put_signal_on_stream(self._handle_ctx, *arguments, stream_of(stream))
+            status = calls.put_signal_on_stream(self._handle_ctx, *arguments, stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, dst, signal)
 
@@ -389,7 +390,7 @@ class Operations(OfJob):
             status = calls.signal(self._handle_ctx, word, value, operation, to)
         else:
             status = calls.signal_on_stream(self._handle_ctx, word, value, operation, to,
-                                            stream_of(stream))
+                                            stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, signal)
 
@@ -400,7 +401,7 @@ class Operations(OfJob):
         word, comparison = _signal(signal, index), comparison_of(cmp)
         if stream is not None:
             check(calls.signal_wait_on_stream(self._handle_ctx, word, comparison, value,
-                                              stream_of(stream)))
+                                              stream_of(stream, self._job)))
             return None
         seen = ctypes.c_uint64()
         status = calls.signal_wait(self._handle_ctx, word, comparison, value, ctypes.byref(seen))
@@ -551,11 +552,10 @@ class Operations(OfJob):
         """Returns the indices of all elements that compare true now."""
         return self._some("test_some", array, cmp, value)
 
-    def _some(self, name: str, array: Any, cmp: str, value: Any) -> List[int]:
-        memory = memory_of(array)
-        indices = (ctypes.c_size_t * max(memory.nbytes // 2, 1))()
+    def _some(self, name: str, of: Any, cmp: str, value: Any) -> List[int]:
+        indices = array.array("Q", bytes(8 * max(memory_of(of).nbytes // 2, 1)))
         count = ctypes.c_size_t()
-        self._compare(name, array, cmp, value, [ctypes.byref(count)], ctypes.addressof(indices))
+        self._compare(name, of, cmp, value, [ctypes.byref(count)], indices.buffer_info()[0])
         return list(indices[:count.value])
 
     def _compare(self, name: str, array: Any, cmp: str, value: Any, results: List[Any],
@@ -600,7 +600,7 @@ class Operations(OfJob):
         if stream is None:
             check(calls.quiet(self._handle_ctx))
         else:
-            check(calls.quiet_on_stream(self._handle_ctx, stream_of(stream)))
+            check(calls.quiet_on_stream(self._handle_ctx, stream_of(stream, self._job)))
 
 
 _byref = ctypes.byref
@@ -654,5 +654,5 @@ def int_array(values: Sequence[int]) -> Tuple[int, Any]:
     if memory is not None and memory.dtype is not None and memory.dtype.name == "int32" and \
             memory.strides is None and memory.gpu is None:
         return memory.address, values
-    array = (ctypes.c_int32 * max(len(values), 1))(*[int(value) for value in values])
-    return ctypes.addressof(array), array
+    made = array.array("i", [int(value) for value in values])
+    return made.buffer_info()[0], made

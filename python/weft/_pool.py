@@ -7,6 +7,7 @@ in symmetric host memory has an entry for each live allocation: its sequence num
 Before the first use of an allocation at another PE, an operation reads that PE's entry and compares.
 """
 
+import array
 import bisect
 import contextlib
 import ctypes
@@ -114,7 +115,6 @@ class Pool:
         except OutOfMemory:
             check(calls.free(job._handle, self._address))
             raise
-        self._words = (ctypes.c_uint64 * words).from_address(self._table)
         self._space = Space(self.size)
         self._live: Dict[int, Allocation] = {}  # by offset
         self._offsets: List[int] = []  # of the live allocations, ascending
@@ -157,9 +157,9 @@ class Pool:
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "float64") -> Any:
         """As empty(), with zeros."""
-        array = self.empty(shape, dtype)
-        array[...] = 0
-        return array
+        made = self.empty(shape, dtype)
+        made[...] = 0
+        return made
 
     def _new(self, nbytes: int) -> Allocation:
         rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
@@ -193,7 +193,8 @@ class Pool:
     def _publish(self, slot: int, entry: Tuple[int, int, int]) -> None:
         """Stores an entry and after it the number of allocations, and wakes PEs that wait for it."""
         at = _HEAD + _WORDS * slot
-        self._words[at:at + _WORDS] = list(entry)
+        for i, word in enumerate(entry):
+            ctypes.c_uint64.from_address(self._table + 8 * (at + i)).value = word
         handle, me = self.job._handle_ctx, self.job.rank
         check(calls.fence(handle))
         check(calls.p64(handle, self._table + 8 * _COUNT, self._count, me))
@@ -220,13 +221,13 @@ class Pool:
 
     # -------------------------------------------------------------------------------- checks
 
-    def check(self, array: Any) -> None:
+    def check(self, of: Any) -> None:
         """Compares the allocation of an array with that of every other PE, and waits for PEs that
         have not made it yet. For arrays that kernels use at other PEs; operations compare by
         themselves. Raises Mismatch, which names the allocations of both PEs."""
-        memory = memory_of(array)
+        memory = memory_of(of)
         if not 0 <= memory.address - self._address < self.size:
-            raise NotSymmetric(f"{describe(array)} is not in this pool")
+            raise NotSymmetric(f"{describe(of)} is not in this pool")
         self._check_members(memory.address, self.job)
 
     def _find(self, address: int) -> Allocation:
@@ -256,8 +257,8 @@ class Pool:
                 self._compare(found, int(there), waits=True)
 
     def _read(self, pe: int, word: int, count: int) -> List[int]:
-        values = (ctypes.c_uint64 * count)()
-        check(calls.get(self.job._handle_ctx, ctypes.addressof(values), self._table + 8 * word,
+        values = array.array("Q", bytes(8 * count))
+        check(calls.get(self.job._handle_ctx, values.buffer_info()[0], self._table + 8 * word,
                         8 * count, pe))
         return list(values)
 
@@ -276,7 +277,7 @@ class Pool:
 
     def _await_allocation(self, mine: Allocation, pe: int) -> None:
         """Waits until PE `pe` has made another allocation."""
-        seen = self._words[_WAKE]
+        seen = ctypes.c_uint64.from_address(self._table + 8 * _WAKE).value
         self._swap(_AWAITED, 1, pe)
         if self._read(pe, _COUNT, 1)[0] > mine.number:
             return
@@ -358,7 +359,7 @@ class Pool:
 
     def _allocate_for(self, nbytes: int, device: int) -> int:
         """Allocates for another library on its GPU `device`."""
-        mine = int(self.job.gpu()["ordinal"])
+        mine = self.job._gpu_ordinal()
         if device != mine:
             raise InvalidArgument(f"the pool is memory of GPU {mine}, and the current GPU is {device}: "
                                   f"select GPU {mine}, which job.gpu() names")

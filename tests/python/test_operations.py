@@ -321,7 +321,7 @@ def test_alltoall_with_strides(job):
 
 @at_pes(2)
 def test_resize(job):
-    for dtype in ["u1", "f4", "c16"]:
+    for dtype in ["u1", "f4", "c8"]:
         x = job.zeros((3, 4), dtype)
         x[...] = np.arange(12).reshape(3, 4) + job.rank
         kept = x.copy()
@@ -338,15 +338,11 @@ def test_resize(job):
         view = smaller[1:]
         with pytest.raises(weft.InvalidFree, match="1 other views"):
             job.realloc(smaller, 9)
-        del smaller
+        number = len(job._blocks)
+        del smaller, view
         gc.collect()  # the exception has references
-        with pytest.raises(weft.InvalidArgument, match="is not a whole array of this job's zeros"):
-            job.realloc(view, 9)
-        job.barrier()
-    number = len(job._blocks)
-    del view
-    job._collect()
-    assert len(job._blocks) < number
+        job._collect()
+        assert len(job._blocks) < number
 
 
 @at_pes(2)

@@ -336,7 +336,7 @@ def stand_in_of_torch(calls):
 def test_the_functions_that_torch_calls(job):
     """The C functions of the allocator; torch itself is in tests/gpu/python.py."""
     pool, did = job.pool("64K", kind="host"), []
-    pool.kind, job.gpu = 1, lambda: {"ordinal": 2}
+    pool.kind, job._ordinal = 1, 2
     sys.modules["torch"] = stand_in_of_torch(did)
     with pool:
         torch_pool = did[-1]
@@ -362,7 +362,7 @@ def test_the_functions_that_torch_calls(job):
 def test_the_functions_that_cupy_calls(job):
     """As above, for CuPy."""
     pool = job.pool("64K", kind="host")
-    pool.kind, job.gpu = 1, lambda: {"ordinal": 0}
+    pool.kind, job._ordinal = 1, 0
     held = []
 
     class MemoryPool:
