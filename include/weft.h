@@ -132,7 +132,9 @@ int weft_n_pes(const weft_job *job); /* number of PEs in the job; -1 after final
  * 50 ms from then on. When check returns other than 0, the wait ends with WEFT_ERR_INTERRUPTED; a
  * collective then stays unfinished, so the job can only be ended. For interpreters, which handle
  * signals in a thread that would be waiting here. One thread of a job has a check: the last that
- * called this function. NULL: none has.
+ * called this function. With check NULL none has. With job NULL the check is that of the calling
+ * thread's waits in weft_init(), where the other PEs then get WEFT_ERR_JOB; a job that it makes
+ * begins with this check.
  * Errors: WEFT_ERR_FINALIZED. */
 weft_status weft_set_interrupt(weft_job *job, int (*check)(void *arg), void *arg);
 

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
     from ._job import Team as Team
     from ._job import init as init
     from ._job import unique_id as unique_id
+    from ._memory import Mapping as Mapping
+    from ._memory import Registration as Registration
     from ._operations import Handle as Handle
+    from ._pool import Pool as Pool
     from .errors import *  # noqa: F403
 
 __version__ = "0.2.0"
 
 _FROM = {
     "init": "_job", "Job": "_job", "Team": "_job", "Context": "_job", "unique_id": "_job",
-    "Array": "_array", "Handle": "_operations",
+    "Array": "_array", "Handle": "_operations", "Pool": "_pool", "Mapping": "_memory",
+    "Registration": "_memory",
     "local": "_local", "spawn": "_local",
-    "File": "_files", "FileResult": "_files",
+    "File": "_files", "FileResult": "_files", "join_checksums": "_files",
     "include": "_machine", "topo": "_machine", "explain": "_machine", "doctor": "_machine",
     "bench": "_machine", "version": "_machine",
 }

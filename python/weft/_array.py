@@ -5,6 +5,7 @@ Array is what all of them have in common. Arrays in host memory are numpy arrays
 where numpy is installed; RawArray serves GPU memory, and host memory without numpy.
 """
 
+import array
 import ctypes
 import math
 import struct
@@ -19,6 +20,7 @@ from .errors import InvalidArgument, InvalidFree, InvalidType, NotSymmetric, Out
 
 if TYPE_CHECKING:
     from ._job import Job
+    from ._pool import Pool
 
 Shape = Tuple[int, ...]
 ShapeLike = Union[int, Tuple[int, ...], List[int]]
@@ -52,6 +54,8 @@ def contiguous_strides(shape: Shape, itemsize: int) -> Tuple[int, ...]:
 class Block:
     """A symmetric allocation. Every view of it refers to this object; the last one releases it."""
 
+    pool: "Optional[Pool]" = None  # of which it is a part
+
     def __init__(self, job: "Job", kind: int, address: int, nbytes: int, number: int) -> None:
         self.job = job
         self.kind = kind
@@ -66,6 +70,10 @@ class Block:
     def __array_interface__(self) -> Dict[str, Any]:
         return {"version": 3, "shape": (self.nbytes,), "typestr": "|u1",
                 "data": (self.address, False)}
+
+    def give_back(self) -> None:
+        """Frees the memory, of which the caller has the only view. Collective."""
+        self.job._free(self)
 
     def __del__(self) -> None:
         if not self.freed:
@@ -105,6 +113,8 @@ class Array:
     @property
     def address(self) -> int:
         """Address of the first element in this process."""
+        if self._block is None:
+            return int(self._memory().address)  # type: ignore[attr-defined]
         return int(self._address)  # type: ignore[attr-defined]
 
     def _require_block(self) -> Block:
@@ -123,6 +133,8 @@ class Array:
         Unsupported where the path to that PE has no address, with the path and its reason.
         """
         block = self._require_block()
+        if block.pool is not None:
+            block.pool._check_address(block.address, pe)
         found = calls.ptr(block.job._handle, block.address, pe)
         if not found:
             block.job._check_pe(pe)
@@ -140,19 +152,22 @@ class Array:
         Without it the memory is freed at an allocation after the last view has gone at every PE.
         Raises InvalidFree while other views of it are alive, and names them.
         """
+        self._require_alone().give_back()
+        self._forget()
+
+    def _require_alone(self) -> Block:
+        """Returns the block, of which this array is the only view."""
         block = self._require_block()
         views = [describe(view) for view in block.views.values() if view is not self]
         views += list(block.exports.values())
         # This function's variable, the argument of getrefcount() and the array itself.
-        own = sum(1 for view in block.views.values() if view is not self)
-        others = sys.getrefcount(block) - 3 - own
+        others = sys.getrefcount(block) - 3 - (len(views) - len(block.exports))
         if others > 0 and not views:
             views.append(f"{others} numpy arrays or buffers")
         if views:
             raise InvalidFree(f"{describe(self)} has {len(views)} other views: {', '.join(views)}. "
                               "Delete them first, or leave the memory to be freed after the last one")
-        block.job._free(block)
-        self._forget()
+        return block
 
     def _forget(self) -> None:
         pass
@@ -160,6 +175,8 @@ class Array:
 
 class PeerMemory:
     """Memory of another PE, mapped here: lives as long as the block of the same number here."""
+
+    pool = None
 
     def __init__(self, block: Block, address: int) -> None:
         self.block = block
@@ -228,7 +245,8 @@ def memory_of(array: Any) -> Memory:
     """Returns the memory of any array: of Weft, numpy, torch, CuPy, JAX, Numba, or a buffer. Raises
     InvalidArgument for what has none."""
     if isinstance(array, Array):
-        array._require_block()
+        if array._block is not None:
+            array._require_block()
         return array._memory()  # type: ignore[attr-defined,no-any-return]
     module = type(array).__module__.split(".")[0]
     if module == "torch" and hasattr(array, "data_ptr"):
@@ -279,23 +297,26 @@ class RawArray(Array):
     to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__ (host).
     """
 
-    __slots__ = ("_block", "_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
+    __slots__ = ("_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
                  "shape", "strides", "__weakref__")
 
     def __init__(self, holder: Union[Block, PeerMemory], dtype: DType, shape: Shape, address: int,
                  strides: Optional[Tuple[int, ...]] = None) -> None:
         self._holder = holder
-        self._block = holder if isinstance(holder, Block) else None
         self._dtype = dtype
         self.shape = shape
         full = contiguous_strides(shape, dtype.itemsize)
         self.strides = full if strides is None else strides
         self._address = address
         self._contiguous = self.strides == full or math.prod(shape) == 0
-        if self._contiguous:
+        if self._contiguous and holder.pool is None:
             self._nbytes = math.prod(shape) * dtype.itemsize
-        if self._block is not None:
-            self._block.views[id(self)] = self
+        if isinstance(holder, Block):
+            holder.views[id(self)] = self
+
+    @property
+    def _block(self) -> Optional[Block]:  # type: ignore[override]
+        return self._holder if isinstance(self._holder, Block) else None
 
     @property
     def dtype(self) -> DType:
@@ -336,13 +357,11 @@ class RawArray(Array):
         return RawArray(memory, self._dtype, self.shape, memory.address + offset, self.strides)
 
     def _forget(self) -> None:
-        del self._address
-        if self._contiguous:
-            del self._nbytes
-        try:
-            del self._element
-        except AttributeError:
-            pass  # not used so far
+        for name in ("_address", "_nbytes", "_element"):
+            try:
+                delattr(self, name)
+            except AttributeError:
+                pass  # not used so far
 
     def __getattr__(self, name: str) -> Any:
         if name == "_element":
@@ -350,11 +369,11 @@ class RawArray(Array):
 
             self._element = Element(self)
             return self._element
-        # The two are absent where they must not be used.
-        if name in ("_address", "_nbytes"):
-            self._require_block()
-            if not self._contiguous:
-                contiguous(self._memory(), self)
+        # The two are absent where they must not be used; the second also in a pool, whose arrays are
+        # compared with those of the PE by the longer path of an operation.
+        if name in ("_address", "_nbytes") and self._require_block().pool is None and \
+                not self._contiguous:
+            contiguous(self._memory(), self)
         # Also where a property raised AttributeError, whose words are lost.
         raise AttributeError(f"{type(self).__name__} of {'GPU' if self._is_gpu() else 'host'} memory "
                              f"has no {name}")
@@ -437,15 +456,8 @@ class RawArray(Array):
     def _runs(self) -> Tuple[int, Iterator[int]]:
         """Returns the bytes of a contiguous run, and the addresses of all runs in C order."""
         split = self._split()
-
-        def walk(address: int, axis: int) -> Iterator[int]:
-            if axis == split:
-                yield address
-                return
-            for i in range(self.shape[axis]):
-                yield from walk(address + i * self.strides[axis], axis + 1)
-
-        return math.prod(self.shape[split:]) * self.itemsize, walk(self._address, 0)
+        return (math.prod(self.shape[split:]) * self.itemsize,
+                _walk(self._address, self.shape[:split], self.strides))
 
     def tobytes(self) -> bytes:
         """Returns a copy of the elements in C order."""
@@ -455,12 +467,12 @@ class RawArray(Array):
         handle = self._job_handle()
         parts = []
         for address in addresses:
-            part = ctypes.create_string_buffer(run)
             if self._is_gpu():
-                check(calls.copy_from(handle, ctypes.addressof(part), address, run))
+                part = array.array("B", bytes(run))
+                check(calls.copy_from(handle, part.buffer_info()[0], address, run))
+                parts.append(part.tobytes())
             else:
-                ctypes.memmove(part, address, run)
-            parts.append(part.raw)
+                parts.append(ctypes.string_at(address, run))
         return b"".join(parts)
 
     def _job_handle(self) -> int:
@@ -478,8 +490,7 @@ class RawArray(Array):
         for i, address in enumerate(addresses):
             part = data[i * run:(i + 1) * run]
             if self._is_gpu():
-                source = ctypes.cast(ctypes.c_char_p(part), ctypes.c_void_p)
-                check(calls.copy_to(handle, address, source.value, run))
+                check(calls.copy_to(handle, address, part, run))
             else:
                 ctypes.memmove(address, part, run)
 
@@ -517,13 +528,7 @@ class RawArray(Array):
 
     def tolist(self) -> Any:
         """Returns the elements as nested lists."""
-        values = iter(self._values())
-
-        def build(axis: int) -> Any:
-            if axis == self.ndim:
-                return next(values)
-            return [build(axis + 1) for _ in range(self.shape[axis])]
-        return build(0)
+        return _nest(iter(self._values()), self.shape)
 
     def __repr__(self) -> str:
         where = "gpu" if self._is_gpu() else "host"
@@ -610,6 +615,25 @@ class RawArray(Array):
         import jax.dlpack
 
         return jax.dlpack.from_dlpack(self)
+
+
+# Not functions within functions: one that calls itself is a reference cycle.
+
+
+def _walk(address: int, shape: Shape, strides: Tuple[int, ...]) -> Iterator[int]:
+    """Yields the addresses of the elements in C order."""
+    if not shape:
+        yield address
+        return
+    for i in range(shape[0]):
+        yield from _walk(address + i * strides[0], shape[1:], strides[1:])
+
+
+def _nest(values: Iterator[Any], shape: Shape) -> Any:
+    """Returns the values as nested lists of that shape."""
+    if not shape:
+        return next(values)
+    return [_nest(values, shape[1:]) for _ in range(shape[0])]
 
 
 def _numpy_dtype(dtype: DType) -> Any:

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collective operations of a team."""
 
+import array
 import ctypes
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from . import _bindings as b
 from ._array import Memory, contiguous, describe, memory_of
 from ._dtypes import DType
 from ._library import calls, check
-from ._operations import raise_error
+from ._operations import OfJob, raise_error, strided
 from ._stream import stream_of
 from .errors import InvalidArgument, InvalidOperation, InvalidType, OutOfRange
-
-if TYPE_CHECKING:
-    from ._job import Job
 
 _OPERATIONS = {
     "and": b.WEFT_AND, "or": b.WEFT_OR, "xor": b.WEFT_XOR, "min": b.WEFT_MIN, "max": b.WEFT_MAX,
@@ -28,7 +26,7 @@ def operation_of(words: str) -> int:
     return _OPERATIONS[words]
 
 
-class Collectives:
+class Collectives(OfJob):
     """Collective operations. A Job has them over all its PEs, a Team over its members.
 
     Every member calls them in the same order, with the same shapes, types and roots. Arrays are
@@ -38,9 +36,6 @@ class Collectives:
     """
 
     _handle_team: int
-
-    def _of_job(self) -> "Job":
-        raise NotImplementedError
 
     @property
     def size(self) -> int:
@@ -57,14 +52,14 @@ class Collectives:
         if stream is None:
             check(calls.barrier(self._handle_team))
         else:
-            check(calls.barrier_on_stream(self._handle_team, stream_of(stream)))
+            check(calls.barrier_on_stream(self._handle_team, stream_of(stream, self._job)))
 
     def sync(self, *, stream: Any = None) -> None:
         """Returns when all members have called it; completes no operation."""
         if stream is None:
             check(calls.sync(self._handle_team))
         else:
-            check(calls.sync_on_stream(self._handle_team, stream_of(stream)))
+            check(calls.sync_on_stream(self._handle_team, stream_of(stream, self._job)))
 
     def broadcast(self, dst: Any, src: Any, root: int = 0, *, stream: Any = None) -> None:
         """Copies `src` of member `root` to `dst` at every member."""
@@ -109,13 +104,43 @@ class Collectives:
                 if count < 0 or start < 0 or (start + count) * to.dtype.itemsize > memory.nbytes:
                     raise OutOfRange(f"{words}: {count} elements at {start} are outside the array")
             for values in (numbers, starts):
-                arrays.append((ctypes.c_uint64 * self.size)(
-                    *[value * to.dtype.itemsize for value in values]))
-        pointers = [ctypes.addressof(array) for array in arrays]
+                arrays.append(array.array("Q", [value * to.dtype.itemsize for value in values]))
+        pointers = [bytes_.buffer_info()[0] for bytes_ in arrays]
         status = calls.alltoallv(self._handle_team, to.address, to.nbytes, pointers[0], pointers[1],
                                  source.address, pointers[2], pointers[3])
         if status:
-            raise_error(status, self._of_job(), dst)
+            raise_error(status, self._job, dst)
+
+    def alltoallv_on_stream(self, dst: Any, src: Any, send_bytes: Any, send_at: Any, recv_bytes: Any,
+                            recv_at: Any, stream: Any) -> None:
+        """As alltoallv(), in the order of a stream. The last four arrays have one uint64 for each
+        member, in bytes, in memory that the GPU can access: sizes and places of the parts in `src`
+        and `dst`. The GPU reads them when the stream reaches the call, so kernels may write them."""
+        to, source = self._types(dst, src)
+        pointers = []
+        for words, given in (("send_bytes", send_bytes), ("send_at", send_at),
+                             ("recv_bytes", recv_bytes), ("recv_at", recv_at)):
+            memory = contiguous(memory_of(given), given)
+            if memory.dtype is None or memory.dtype.name != "uint64" or \
+                    memory.nbytes != 8 * self.size:
+                raise InvalidType(f"{words}={describe(given)} has not one uint64 for each of the "
+                                  f"{self.size} members")
+            pointers.append(memory.address)
+        status = calls.alltoallv_on_stream(
+            self._handle_team, to.address, to.nbytes, pointers[2], pointers[3], source.address,
+            pointers[0], pointers[1], stream_of(stream, self._job))
+        if status:
+            raise_error(status, self._job, dst)
+
+    def alltoalls(self, dst: Any, src: Any, *, stream: Any = None) -> None:
+        """As alltoall(), for arrays of one dimension with any distance between their elements."""
+        to, source, steps, size = strided(dst, src)
+        self._check_pools(to, source)
+        if to.shape[0] % self.size:
+            raise OutOfRange(f"{to.shape[0]} elements of {describe(dst)} are no {self.size} equal "
+                             "parts")
+        self._call("alltoalls", stream, (dst, src), to.address, source.address, *steps, size,
+                   to.shape[0] // self.size)
 
     def gather(self, dst: Any, src: Any, root: int = 0, *, stream: Any = None) -> None:
         """Joins the members' `src` in `dst` of member `root`; every member passes `dst`."""
@@ -166,12 +191,19 @@ class Collectives:
 
     # ------------------------------------------------------------------------------- insides
 
+    def _check_pools(self, *memories: Memory) -> None:
+        """Compares the allocations of pools in which the memories lie with those of all members."""
+        for pool in self._job._pools:
+            for memory in memories:
+                pool._check_members(memory.address, self)
+
     def _types(self, dst: Any, src: Any) -> List[Memory]:
         pair = [contiguous(memory_of(dst), dst), contiguous(memory_of(src), src)]
         if pair[0].dtype is None or pair[0].dtype != pair[1].dtype:
             names = [memory.dtype.name if memory.dtype else "bytes" for memory in pair]
             raise InvalidType(f"the destination has {names[0]} and the source {names[1]}: "
                               "give arrays of one element type")
+        self._check_pools(*pair)
         return pair
 
     def _two(self, dst: Any, src: Any, of_dst: int, of_src: int) -> List[Memory]:
@@ -190,9 +222,9 @@ class Collectives:
             status = getattr(calls, name)(self._handle_team, *arguments)
         else:
             status = getattr(calls, name + "_on_stream")(self._handle_team, *arguments,
-                                                         stream_of(stream))
+                                                         stream_of(stream, self._job))
         if status:
-            raise_error(status, self._of_job(), *arrays)
+            raise_error(status, self._job, *arrays)
 
     def _reduce(self, name: str, to: Memory, source: Memory, count: int, op: str,
                 scale: Optional[float], weight: Optional[float], root: Sequence[int], stream: Any,
@@ -207,15 +239,8 @@ class Collectives:
             raise InvalidOperation("scale or weight, one of them, goes with op=\"sum\"")
         form = "_scaled" if scale is not None else "_weighted"
         factor = _factor(dtype, scale if scale is not None else weight)
-        if stream is None:
-            status = getattr(calls, name + form)(self._handle_team, to.address, source.address, count,
-                                                 dtype.weft, ctypes.addressof(factor), *root)
-        else:
-            status = getattr(calls, name + form + "_on_stream")(
-                self._handle_team, to.address, source.address, count, dtype.weft,
-                ctypes.addressof(factor), *root, stream_of(stream))
-        if status:
-            raise_error(status, self._of_job(), dst, src)
+        self._call(name + form, stream, (dst, src), to.address, source.address, count, dtype.weft,
+                   ctypes.addressof(factor), *root)
 
 
 def _factor(dtype: DType, number: Any) -> Any:

@@ -2,6 +2,7 @@
 """DLPack capsules of raw arrays, in both forms of the standard (dlpack.h 0.8 and 1.0)."""
 
 import ctypes
+import functools
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from ._array import contiguous_strides
@@ -24,9 +25,16 @@ class _DataType(ctypes.Structure):
 class _Tensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32),
-        ("dtype", _DataType), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+        # Of int64; ctypes.cast() to a typed pointer would be a reference cycle.
+        ("dtype", _DataType), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
     ]
+
+
+@functools.lru_cache(maxsize=None)
+def _numbers(count: int) -> Any:
+    """Returns the type of a C array of int64. It is kept, because a type is a reference cycle."""
+    return ctypes.c_int64 * max(count, 1)
 
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -74,15 +82,11 @@ _delete = _Deleter(_delete_held)
 _capsule_gone = _CapsuleDestructor(_delete_untaken)
 
 
-def _gpu_ordinal(array: "RawArray") -> int:
-    return int(array.job.gpu()["ordinal"])
-
-
 def device_of(array: "RawArray") -> Tuple[int, int]:
     """Returns the device of an array as DLPack numbers it."""
     if not array._is_gpu():
         return CPU, 0
-    return (ROCM if array.job._is_hip() else CUDA), _gpu_ordinal(array)
+    return (ROCM if array.job._is_hip() else CUDA), array.job._gpu_ordinal() or 0
 
 
 def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, int]],
@@ -102,10 +106,10 @@ def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, 
         raise BufferError("a DLPack copy is not made here: copy the result, for example by .clone()")
     if array._block is None:
         raise Unsupported("memory of another PE has no DLPack form: get() it first")
-    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    shape = _numbers(array.ndim)(*array.shape)
     full = contiguous_strides(array.shape, 1)
     steps = [stride // array.itemsize for stride in array.strides] if array.size else full
-    strides = (ctypes.c_int64 * max(array.ndim, 1))(*steps)
+    strides = _numbers(array.ndim)(*steps)
     versioned = max_version is not None and max_version[0] >= 1
     managed = _ManagedVersioned() if versioned else _Managed()
     tensor = managed.tensor
@@ -113,8 +117,8 @@ def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, 
     tensor.device = _Device(*device)
     tensor.ndim = array.ndim
     tensor.dtype = _DataType(array.dtype.dlpack, array.itemsize * 8, 1)
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
+    tensor.shape = ctypes.addressof(shape)
+    tensor.strides = ctypes.addressof(strides)
     if versioned:
         managed.major, managed.minor, managed.flags = 1, 0, 0
     managed.deleter = _delete

@@ -3,7 +3,7 @@
 PE."""
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Dict, Generator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Generator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _bindings as b
 from ._array import contiguous, memory_of
@@ -15,6 +15,8 @@ from .errors import InvalidArgument
 if TYPE_CHECKING:
     from ._collectives import Collectives
     from ._job import Job
+
+Part = Tuple[Any, ...]
 
 _MODES = {
     "r": b.WEFT_FILE_READ,
@@ -40,6 +42,10 @@ class FileHandle:
         self._file, self._array, self._result = file, array, result
         self._ended = False
 
+    def test(self) -> bool:
+        """Whether wait() would return at once: this and all other transfers of the file have ended."""
+        return self._ended or self._file.test()
+
     def wait(self) -> FileResult:
         """Waits for this and all other transfers of the file. Returns the result of this one."""
         if not self._ended:
@@ -56,6 +62,32 @@ class FileHandle:
 
         result = yield from asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
         return result
+
+
+class FileHandles:
+    """Several transfers that may still run. Their memory belongs to the library until wait() returns."""
+
+    def __init__(self, handles: List[FileHandle]) -> None:
+        self._handles = handles
+
+    def test(self) -> bool:
+        """Whether wait() would return at once."""
+        return all(handle.test() for handle in self._handles)
+
+    def wait(self) -> List[FileResult]:
+        """Waits for these and all other transfers of the file. Returns the result of each of these."""
+        return [handle.wait() for handle in self._handles]
+
+    def __await__(self) -> Generator[Any, None, List[FileResult]]:
+        import asyncio
+
+        result = yield from asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
+        return result
+
+
+def join_checksums(first: int, second: int, second_bytes: int) -> int:
+    """Returns the CRC-32C of two adjacent ranges from that of each and the bytes of the second."""
+    return int(calls.file_join_checksums(first, second, second_bytes))
 
 
 class File:
@@ -131,16 +163,59 @@ class File:
         """As write(), without waiting."""
         return FileHandle(self, array, self._move(calls.file_write_nbi, array, offset, pe))
 
+    def _move_many(self, call: Any, parts: Sequence[Any]) -> List[FileHandle]:
+        """Calls one of the vector forms. Returns a handle for each part."""
+        listed = (b.weft_file_part * max(len(parts), 1))()
+        handles = []
+        for one, (array, offset, *pe) in zip(listed, parts):
+            memory = contiguous(memory_of(array), array)
+            result = b.weft_file_result()
+            one.address, one.bytes, one.offset = memory.address, memory.nbytes, offset
+            one.pe = pe[0] if pe and pe[0] is not None else self._job.rank
+            one.result = ctypes.addressof(result)
+            handles.append(FileHandle(self, array, result))
+        status = call(self._require(), ctypes.addressof(listed), len(parts))
+        if status:
+            raise_error(status, self._job, *[part[0] for part in parts if len(part) > 2])
+        return handles
+
+    @staticmethod
+    def _results(handles: List[FileHandle]) -> List[FileResult]:
+        return [FileResult(handle._result.done, handle._result.crc32c) for handle in handles]
+
+    def read_many(self, parts: Sequence[Part]) -> List[FileResult]:
+        """Reads several parts in one call: (array, offset), or (array, offset, pe) with a symmetric
+        array. They have no order among each other. Returns the result of each."""
+        return self._results(self._move_many(calls.file_read_vector, parts))
+
+    def write_many(self, parts: Sequence[Part]) -> List[FileResult]:
+        """Writes several parts in one call; see read_many()."""
+        return self._results(self._move_many(calls.file_write_vector, parts))
+
+    def read_many_nbi(self, parts: Sequence[Part]) -> FileHandles:
+        """As read_many(), without waiting."""
+        return FileHandles(self._move_many(calls.file_read_vector_nbi, parts))
+
+    def write_many_nbi(self, parts: Sequence[Part]) -> FileHandles:
+        """As write_many(), without waiting."""
+        return FileHandles(self._move_many(calls.file_write_vector_nbi, parts))
+
+    def test(self) -> bool:
+        """Whether every transfer without waiting has ended."""
+        ended = ctypes.c_int()
+        check(calls.file_test(self._require(), ctypes.byref(ended)))
+        return bool(ended.value)
+
     def read_on_stream(self, array: Any, stream: Any, offset: int = 0, *,
                        pe: Optional[int] = None) -> Any:
         """As read(), in the order of a stream. The object that it returns must be kept until the
         stream has passed the transfer."""
-        return self._move(calls.file_read_on_stream, array, offset, pe, stream_of(stream))
+        return self._move(calls.file_read_on_stream, array, offset, pe, stream_of(stream, self._job))
 
     def write_on_stream(self, array: Any, stream: Any, offset: int = 0, *,
                         pe: Optional[int] = None) -> Any:
         """As write(), in the order of a stream; see read_on_stream()."""
-        return self._move(calls.file_write_on_stream, array, offset, pe, stream_of(stream))
+        return self._move(calls.file_write_on_stream, array, offset, pe, stream_of(stream, self._job))
 
     def sync(self) -> None:
         """Waits until everything written survives a loss of power."""
@@ -158,7 +233,8 @@ class File:
 def spread(name: str, team: "Collectives", file: Optional[File], array: Any, offset: int) -> None:
     """Calls weft_file_scatter or weft_file_gather."""
     memory = contiguous(memory_of(array), array)
+    team._check_pools(memory)
     status = getattr(calls, name)(team._handle_team, file._require() if file is not None else None,
                                   memory.address, memory.nbytes, offset, None)
     if status:
-        raise_error(status, team._of_job(), array)
+        raise_error(status, team._job, array)

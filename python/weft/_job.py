@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs, teams and contexts."""
 
+import array
 import atexit
 import ctypes
+import math
 import os
 import sys
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, Generator, List, Optional, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, Iterator, List, NamedTuple, Optional,
+                    Tuple, Union)
 
 from . import _bindings as b
-from ._array import Array, Block, RawArray, ShapeLike, memory_of, shape_of
+from ._array import Array, Block, RawArray, ShapeLike, contiguous, describe, memory_of, shape_of
 from ._collectives import Collectives
 from ._dtypes import DType, DTypeLike, dtype_of
 from ._library import calls, check, interrupts
@@ -20,8 +23,12 @@ from .errors import InvalidArgument, InvalidPE, OutOfMemory, Unsupported
 
 if TYPE_CHECKING:
     from ._files import File
+    from ._memory import Mapping, Registration
+    from ._pool import Pool
 
 _KIND_OF = {"host": b.WEFT_HOST, "gpu": b.WEFT_GPU}
+_QUEUE_MODES = {"shared": b.WEFT_QUEUES_SHARED, "exclusive": b.WEFT_QUEUES_EXCLUSIVE,
+                "single": b.WEFT_QUEUES_SINGLE}
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -58,15 +65,20 @@ def _fields(info: Any) -> Dict[str, Any]:
     return result
 
 
+class _Held(NamedTuple):
+    """What the job has of a block: its views may all be gone here, and alive at another PE."""
+
+    address: int
+    free: Callable[[int, int], int]  # collective: weft_free, or weft_unregister_symmetric
+    kept: Any  # the program's array whose memory it is
+
+
 class Team(Collectives):
     """An ordered set of PEs of a job."""
 
-    def __init__(self, job: "Job", handle: int) -> None:
-        self._job = job
+    def __init__(self, job: "Optional[Job]", handle: int) -> None:
+        self._owner = job
         self._handle_team = handle
-
-    def _of_job(self) -> "Job":
-        return self._job
 
     def __repr__(self) -> str:
         return f"weft.Team(size={self.size}, rank={self.rank})"
@@ -116,11 +128,17 @@ class Context(Operations):
     are those of the team that it was made over."""
 
     def __init__(self, job: "Job", handle: int) -> None:
-        self._job = job
+        self._owner = job
         self._handle_ctx = handle
 
-    def _of_job(self) -> "Job":
-        return self._job
+    @property
+    def team(self) -> Team:
+        """The team that the context was made over."""
+        return Team(self._job, calls.ctx_team(self._handle_ctx))
+
+    def _pe_of_job(self, pe: int) -> int:
+        team = calls.ctx_team(self._handle_ctx)
+        return int(calls.team_translate(team, pe, self._job._handle_team))
 
     def destroy(self) -> None:
         """Completes the operations of the context and ends it."""
@@ -143,20 +161,19 @@ class Job(Operations, Team):
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        Team.__init__(self, self, calls.team_world(handle))
+        Team.__init__(self, None, calls.team_world(handle))
         self._handle_ctx = calls.default_ctx(handle)
         self._size, self._rank = int(calls.n_pes(handle)), int(calls.my_pe(handle))
         self._pid = os.getpid()
-        self._blocks: Dict[int, Tuple[int, int]] = {}  # number: address, bytes
+        self._blocks: Dict[int, _Held] = {}  # by number
+        self._pools: "List[Pool]" = []
+        self._ordinal: Optional[int] = None
         self._next_block = 0
         self._released: Deque[int] = deque()  # numbers of blocks without views here
         self._since_collect = [0, 0]  # allocations and bytes since blocks were last collected
         self._in_use = 0  # blocks after they were last collected
         self._bits: Optional[Block] = None
         self._finalized = False
-
-    def _of_job(self) -> "Job":
-        return self
 
     def __repr__(self) -> str:
         return f"weft.Job(rank={self._rank}, size={self._size})"
@@ -205,10 +222,10 @@ class Job(Operations, Team):
              kind: str = "host") -> Any:
         """As empty(), with `value` in every element, which may differ at each PE. Without a dtype
         Python's type of the value decides, which must be the same at every PE."""
-        array = self._allocate(shape, type(value) if dtype is None else dtype, kind, 0)
-        array[...] = value
+        made = self._allocate(shape, type(value) if dtype is None else dtype, kind, 0)
+        made[...] = value
         self.barrier()
-        return array
+        return made
 
     def asarray(self, values: Any, dtype: Optional[DTypeLike] = None, *,
                 kind: Optional[str] = None) -> Any:
@@ -261,10 +278,15 @@ class Job(Operations, Team):
             if not self._collect():
                 raise
             check(calls.alloc(*request))
-        block = Block(self, where, address.value or 0, max(nbytes, 1), self._next_block)
-        self._blocks[block.number] = (block.address, block.nbytes)
+        return self._array_of(self._block(where, address.value or 0, max(nbytes, 1)), element, sizes)
+
+    def _block(self, kind: int, address: int, nbytes: int, free: Any = calls.free,
+               kept: Any = None) -> Block:
+        """Returns a new block, with the next number."""
+        block = Block(self, kind, address, nbytes, self._next_block)
+        self._blocks[block.number] = _Held(address, free, kept)
         self._next_block += 1
-        return self._array_of(block, element, sizes)
+        return block
 
     @staticmethod
     def _array_of(block: Block, dtype: DType, shape: Tuple[int, ...]) -> Any:
@@ -301,18 +323,18 @@ class Job(Operations, Team):
             self._bits = Block(self, b.WEFT_HOST, address.value or 0, 2 * need, -1)
             self._bits.freed = True  # not one of the program's
         released = set(self._released)
-        bits = (ctypes.c_uint64 * (2 * words)).from_address(self._bits.address)
-        for i in range(words):
-            bits[i] = 0
+        bits = array.array("Q", bytes(8 * words))
         for i, number in enumerate(numbers):
             if number in released:
                 bits[i // 64] |= 1 << i % 64
+        ctypes.memmove(self._bits.address, bits.buffer_info()[0], 8 * words)
         check(calls.allreduce(self._handle_team, self._bits.address + 8 * words, self._bits.address,
                               words, b.WEFT_UINT64, b.WEFT_AND))
-        free = [number for i, number in enumerate(numbers) if bits[words + i // 64] >> i % 64 & 1]
+        ctypes.memmove(bits.buffer_info()[0], self._bits.address + 8 * words, 8 * words)
+        free = [number for i, number in enumerate(numbers) if bits[i // 64] >> i % 64 & 1]
         for number in free:
-            address_, _ = self._blocks.pop(number)
-            check(calls.free(self._handle, address_))
+            held = self._blocks.pop(number)
+            check(held.free(self._handle, held.address))
         self._in_use = len(self._blocks)
         gone = set(free)
         for _ in range(len(self._released)):
@@ -322,9 +344,85 @@ class Job(Operations, Team):
         return len(free)
 
     def _free(self, block: Block) -> None:
-        check(calls.free(self._handle, block.address))
+        check(self._blocks[block.number].free(self._handle, block.address))
         block.freed = True
-        self._blocks.pop(block.number, None)
+        del self._blocks[block.number]
+
+    def realloc(self, array: Any, shape: ShapeLike) -> Any:
+        """Resizes an array to another shape, and returns it: a new array, which has the elements of
+        `array` in C order up to the smaller size. Collective, with the same shape at every PE.
+        `array` must have no other view and cannot be used afterwards. Raises InvalidFree, OutOfMemory,
+        Mismatch."""
+        sizes = shape_of(shape)
+        block, dtype = array._require_alone(), array._dtype
+        if block.job is not self or block.pool is not None or \
+                self._blocks[block.number].kept is not None or array.address != block.address:
+            raise InvalidArgument(f"{describe(array)} is not a whole array of this job's zeros(), "
+                                  "empty(), full() or asarray(): only these can be resized")
+        nbytes = max(dtype.itemsize * math.prod(sizes), 1)
+        address = ctypes.c_void_p()
+        check(calls.realloc(self._handle, block.address, nbytes, ctypes.byref(address)))
+        block.freed = True
+        del self._blocks[block.number]
+        array._forget()
+        return self._array_of(self._block(block.kind, address.value or 0, nbytes), dtype, sizes)
+
+    def pool(self, size: Union[int, str], kind: str = "gpu") -> "Pool":
+        """Reserves a window of `size` bytes ("1G") of symmetric memory, in which allocations are
+        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). Collective, with
+        the same arguments. Raises OutOfMemory, Mismatch, Unsupported (no GPU)."""
+        from ._pool import Pool
+
+        made = Pool(self, _bytes_of(size), _kind(kind))
+        self._pools.append(made)
+        return made
+
+    def register(self, array: Any) -> "Registration":
+        """Registers memory of the program, of the host or this PE's GPU: as source or destination of an
+        operation it then needs no question to the driver, and host memory no staging buffer. Not
+        collective; not needed. The job must have set up its GPUs. Use it with `with`, or close() what
+        it returns before the memory is freed."""
+        from ._memory import Registration
+
+        return Registration(self, array)
+
+    def register_symmetric(self, array: Any) -> RawArray:
+        """Makes GPU memory of the program symmetric: `array` is of cuMemCreate(), as torch allocates
+        with expandable_segments:True, from the start of its allocation. Returns a symmetric array of
+        the same memory. Collective, with the same size at every PE. free(), or the end of the last
+        view at every PE, ends it. Raises NotSymmetric, Unsupported, Mismatch."""
+        memory = contiguous(memory_of(array), array)
+        address = ctypes.c_void_p()
+        check(calls.register_symmetric(self._handle, memory.address, memory.nbytes,
+                                       ctypes.byref(address)))
+        block = self._block(b.WEFT_GPU, address.value or 0, memory.nbytes,
+                            calls.unregister_symmetric, array)
+        dtype = memory.dtype or dtype_of("uint8")
+        return RawArray(block, dtype, memory.shape, block.address)
+
+    def map(self, array: Any, pe: Optional[int] = None) -> "Mapping":
+        """Maps an array's memory at PE `pe` (this PE, if None) for loads and stores of the CPU. Not
+        collective. The array is symmetric, in GPU or host memory; at this PE it may also be registered
+        memory. Raises Unsupported, which names each way and why it failed."""
+        from ._memory import Mapping
+
+        if pe is None:
+            pe = self._rank
+        else:
+            self._check_pe(pe)
+        return Mapping(self, array, pe)
+
+    def copy(self, dst: Any, src: Any, *, flush: bool = False) -> None:
+        """Copies between host memory and any GPU memory of this PE, without a stream: small sizes by
+        the CPU. Kernels and copies that write `src` must be complete. On return `src` may be reused and
+        this thread's launches see the data; with flush=True every reader does."""
+        from ._memory import copy
+
+        copy(self, dst, src, flush)
+
+    def accessible(self, array: Any, pe: int) -> bool:
+        """Returns whether the array is symmetric and this PE reaches its counterpart at PE `pe`."""
+        return bool(calls.accessible(self._handle, memory_of(array).address, pe))
 
     def open(self, path: "Union[str, os.PathLike[str]]", mode: str = "r", *, checksum: bool = False,
              buffered: bool = False, depth: int = 0, chunk: Union[int, str] = 0) -> "File":
@@ -366,6 +464,44 @@ class Job(Operations, Team):
         check(calls.gpu_query(self._handle, ctypes.byref(info)))
         return _fields(info)
 
+    def _gpu_ordinal(self) -> Optional[int]:
+        """Returns the number of this PE's GPU, or None while the job has set up none."""
+        if self._ordinal is None:
+            try:
+                self._ordinal = int(self.gpu()["ordinal"])
+            except Unsupported:
+                pass
+        return self._ordinal
+
+    def gpu_pair(self, pe: int) -> Dict[str, Any]:
+        """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the evidence."""
+        self._check_pe(pe)
+        info = _structure(b.weft_gpu_pair)
+        check(calls.gpu_pair_query(self._handle, pe, ctypes.byref(info)))
+        return _fields(info)
+
+    def map_info(self, pe: Optional[int] = None) -> Dict[str, Any]:
+        """Returns whether and how GPU memory of PE `pe` (this PE, if None) can be mapped, and the sizes
+        in bytes up to which the CPU copies. Measures them when first called, in about 60 ms."""
+        info = _structure(b.weft_map_info)
+        check(calls.map_query(self._handle, self._rank if pe is None else pe, ctypes.byref(info)))
+        return _fields(info)
+
+    @property
+    def target(self) -> str:
+        """Where kernels run: "cuda" or "simt"."""
+        return str(calls.target_name(calls.target_get()).decode())
+
+    def queue_mode(self, mode: str) -> int:
+        """Chooses how the blocks of this PE's kernels share the queues of network adapters: "shared",
+        "exclusive" or "single". No kernel may run. Returns the number of blocks with queues of their
+        own."""
+        if mode not in _QUEUE_MODES:
+            raise InvalidArgument(f"queue mode {mode!r}: use one of {', '.join(_QUEUE_MODES)}")
+        blocks = ctypes.c_int()
+        check(calls.device_queue_mode(self._handle, _QUEUE_MODES[mode], ctypes.byref(blocks)))
+        return blocks.value
+
     def device_state(self) -> int:
         """Returns the address of the job's state for kernels, to be passed as an argument. Collective
         when first called: it sets the job up for device code. Raises Unsupported (no usable GPU)."""
@@ -403,6 +539,7 @@ class Job(Operations, Team):
             return
         self._finalized = True
         _jobs.discard(self)
+        self._pools.clear()
         handle, self._handle = self._handle, 0
         check(calls.finalize(handle))
 
@@ -410,8 +547,8 @@ class Job(Operations, Team):
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        # After an exception the others would wait for this PE in vain: it ends without finalize(),
-        # and they are told.
+        # After an exception this PE ends without finalize(). The others then see that it has ended,
+        # and do not wait for it.
         if error is None:
             self.finalize()
         else:
@@ -475,13 +612,14 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
     if group is not None:
         attr.group, attr.group_pe = group, rank
     handle = ctypes.c_void_p()
+    if threading.current_thread() is threading.main_thread():
+        # For the waits of init() itself, and those of the job.
+        check(calls.set_interrupt(None, _handle_signals, None))
     check(calls.init(ctypes.byref(handle), ctypes.byref(attr)))
     job = Job(handle.value or 0)
     _here.job = job
     if group is None:
         _jobs.add(job)
-    if threading.current_thread() is threading.main_thread():
-        check(calls.set_interrupt(job._handle, _handle_signals, None))
     return job
 
 
@@ -501,6 +639,15 @@ def _numpy_is_here() -> bool:
     return importlib.util.find_spec("numpy") is not None
 
 
+def _types_of(values: Any) -> Iterator[type]:
+    """Yields the types of the elements of nested lists."""
+    if isinstance(values, (list, tuple)):
+        for part in values:
+            yield from _types_of(part)
+    else:
+        yield type(values)
+
+
 def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
     """Returns the shape of nested lists, and a type that holds their elements."""
     if hasattr(values, "shape") and hasattr(values, "dtype"):
@@ -512,16 +659,7 @@ def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
         if not inner:
             break
         inner = inner[0]
-    kinds = set()
-
-    def visit(item: Any) -> None:
-        if isinstance(item, (list, tuple)):
-            for part in item:
-                visit(part)
-        else:
-            kinds.add(type(item))
-
-    visit(values)
+    kinds = set(_types_of(values))
     for kind in (complex, float, int, bool):
         if kind in kinds:
             return tuple(shape), kind
@@ -546,7 +684,7 @@ sys.excepthook = _note_failure
 
 @atexit.register
 def _at_exit() -> None:
-    # A program that failed ends without finalize(): the other PEs are told that it has ended.
+    # A program that failed ends without finalize(): the other PEs see that it has ended.
     if _failed:
         return
     for job in list(_jobs):

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import re
 import threading
 from typing import Any, List, Optional, Tuple
 
@@ -48,17 +49,38 @@ def _versions() -> Tuple[str, str]:
         return mine, "none"
 
 
+def _is_main_interpreter() -> bool:
+    """Whether this is the interpreter that the process began with."""
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
+    return bool(api.PyInterpreterState_Get() == api.PyInterpreterState_Main())
+
+
+def _why_not_loaded(name: str, error: str) -> str:
+    """Returns why a library could not be loaded; names both versions where the C library is too old."""
+    wanted = re.search(r"version `GLIBC_([0-9.]+)' not found", error)
+    if not wanted:
+        return f"{name}: {error}"
+    here = (os.confstr("CS_GNU_LIBC_VERSION") or "another C library").replace("glibc ", "")
+    return (f"{name} needs glibc {wanted[1]}, and this system has {here}: use a newer system or an older "
+            "wheel, or build Weft here (./dev build)")
+
+
 def load() -> ctypes.CDLL:
     """Loads libweft once. Raises LibraryError if it is absent, or of another version."""
     global _library
     if _library is not None:
         return _library
+    if not _is_main_interpreter():
+        raise LibraryError("weft works in the main interpreter of a process, and this is a "
+                           "sub-interpreter: its signals and callbacks would run in the other. Use "
+                           "weft in the main interpreter, or start processes by weft.spawn()")
     tried = []
     for name in _candidates():
         try:
             loaded = ctypes.CDLL(name)
         except OSError as error:
-            tried.append(f"{name}: {error}")
+            tried.append(_why_not_loaded(name, str(error)))
             continue
         _library = loaded
         mine, theirs = _versions()

@@ -25,13 +25,14 @@ class NumpyArray(Array, numpy.ndarray):
         return plain[()] if return_scalar or plain.ndim == 0 else plain
 
     def __getattr__(self, name: str) -> Any:
-        # The two are computed once, by the first operation.
+        # These are computed once, by the first operation.
+        if name in ("_address", "_nbytes") and self._block is None:
+            raise AttributeError(name)  # a copy, or another PE's: memory as of any numpy array
         if name == "_address":
             self._require_block()
             self._address = self.ctypes.data
             return self._address
-        if name == "_nbytes":
-            self._require_block()
+        if name == "_nbytes" and self._require_block().pool is None:
             if not self.flags.c_contiguous:
                 contiguous(self._memory(), self)
             self._nbytes = self.nbytes

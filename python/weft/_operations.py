@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One-sided operations of a context: put, get, single values, signals, atomics, waits, order."""
 
+import array
 import ctypes
-from typing import TYPE_CHECKING, Any, Generator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Generator, List, Optional, Sequence, Tuple, cast
 
 from . import _bindings as b
 from ._array import Array, Memory, contiguous, describe, memory_of
@@ -19,6 +20,13 @@ _COMPARISONS = {
 }
 _SIGNALS = {"set": b.WEFT_SIGNAL_SET, "add": b.WEFT_SIGNAL_ADD}
 _INTEGERS = {b.WEFT_INT16, b.WEFT_INT32, b.WEFT_INT64, b.WEFT_UINT16, b.WEFT_UINT32, b.WEFT_UINT64}
+_AMOS = {
+    "set": b.WEFT_AMO_SET, "add": b.WEFT_AMO_ADD, "and": b.WEFT_AMO_AND, "or": b.WEFT_AMO_OR,
+    "xor": b.WEFT_AMO_XOR, "fetch": b.WEFT_AMO_FETCH, "swap": b.WEFT_AMO_SWAP,
+    "cswap": b.WEFT_AMO_CSWAP, "fetch_add": b.WEFT_AMO_FETCH_ADD,
+    "fetch_and": b.WEFT_AMO_FETCH_AND, "fetch_or": b.WEFT_AMO_FETCH_OR,
+    "fetch_xor": b.WEFT_AMO_FETCH_XOR,
+}
 _MASK64 = 2**64 - 1
 
 
@@ -78,10 +86,10 @@ class Handle:
 
 
 def _pair(dst: Any, src: Any) -> Tuple[int, int, int]:
-    """Returns the addresses of a destination and a source of the same size and type, and their size in
-    bytes."""
+    """Returns the addresses of a destination and a source of the same size and type, and their size
+    in bytes."""
     try:
-        nbytes = src._nbytes
+        nbytes: int = src._nbytes
         if nbytes == dst._nbytes and dst.dtype is src.dtype:
             return dst._address, src._address, nbytes
     except AttributeError:
@@ -139,8 +147,9 @@ class Element:
     def __init__(self, array: Any) -> None:
         memory = memory_of(array)
         dtype = memory.dtype
-        if dtype is None or dtype.itemsize not in _P or not memory.nbytes or memory.strides:
-            raise AttributeError("no single values by this way")
+        if dtype is None or dtype.itemsize not in _P or not memory.nbytes or memory.strides or \
+                (array._block is not None and array._block.pool is not None):
+            raise AttributeError("_element: p() and g() resolve this array at each call")
         self.address, self.size, self.dtype = memory.address, dtype.itemsize, dtype
         self.count = memory.nbytes // dtype.itemsize if len(memory.shape) == 1 else 1
         self.put, self.get = _P[dtype.itemsize], _G[dtype.itemsize]
@@ -164,7 +173,17 @@ def _packer(dtype: DType) -> Any:
     return lambda value: bits_of(dtype, value)
 
 
-class Operations:
+class OfJob:
+    """A job, or what belongs to one: a team, a context."""
+
+    _owner: Optional["Job"] = None  # None: the job itself, which does not refer to itself
+
+    @property
+    def _job(self) -> "Job":
+        return cast("Job", self) if self._owner is None else self._owner
+
+
+class Operations(OfJob):
     """One-sided operations. A Job has them on its default context, a Context on its own.
 
     `dst` of a put and `src` of a get are symmetric arrays and name the same memory at PE `to` or
@@ -176,8 +195,18 @@ class Operations:
 
     _handle_ctx: int
 
-    def _of_job(self) -> "Job":
-        raise NotImplementedError
+    def _pe_of_job(self, pe: int) -> int:
+        """Returns the job's number of a PE, or -1."""
+        return pe
+
+    def _check_pool(self, pe: int, *addresses: int) -> None:
+        """Compares the allocations of pools in which the addresses lie with those of the PE."""
+        pools = self._job._pools
+        if pools:
+            there = self._pe_of_job(pe)
+            for pool in pools:
+                for address in addresses:
+                    pool._check_address(address, there)
 
     # -------------------------------------------------------------------------- put and get
 
@@ -186,63 +215,53 @@ class Operations:
 
         Returns when the source may be reused; the data is at the peer after quiet() or barrier().
         """
-        if stream is None:
-            try:
-                n = src._nbytes
-                if n == dst._nbytes and dst.dtype is src.dtype:
-                    status = _put(self._handle_ctx, dst._address, src._address, n, to)
-                    if not status:
-                        return
-                    raise_error(status, self._of_job(), dst)
-            except AttributeError:
-                pass
-            target, source, nbytes = _pair(dst, src)
-            status = _put(self._handle_ctx, target, source, nbytes, to)
-        else:
-            target, source, nbytes = _pair(dst, src)
-            status = calls.put_on_stream(self._handle_ctx, target, source,
-                                         nbytes, to, stream_of(stream))
-        if status:
-            raise_error(status, self._of_job(), dst)
+        try:
+            n = src._nbytes
+            if stream is None and n == dst._nbytes and dst.dtype is src.dtype:
+                status = _put(self._handle_ctx, dst._address, src._address, n, to)
+                if not status:
+                    return
+                raise_error(status, self._job, dst)
+        except AttributeError:
+            pass  # not two arrays of Weft that are ready for use
+        self._copy("put", dst, src, dst, to, stream)
 
     def get(self, dst: Any, src: Any, of: int, *, stream: Any = None) -> None:
         """Copies `src` of PE `of` into `dst`. Returns when `dst` has the data."""
-        if stream is None:
-            try:
-                n = dst._nbytes
-                if n == src._nbytes and dst.dtype is src.dtype:
-                    status = _get(self._handle_ctx, dst._address, src._address, n, of)
-                    if not status:
-                        return
-                    raise_error(status, self._of_job(), src)
-            except AttributeError:
-                pass
-            target, source, nbytes = _pair(dst, src)
-            status = _get(self._handle_ctx, target, source, nbytes, of)
-        else:
-            target, source, nbytes = _pair(dst, src)
-            status = calls.get_on_stream(self._handle_ctx, target, source,
-                                         nbytes, of, stream_of(stream))
-        if status:
-            raise_error(status, self._of_job(), src)
+        try:
+            n = dst._nbytes
+            if stream is None and n == src._nbytes and dst.dtype is src.dtype:
+                status = _get(self._handle_ctx, dst._address, src._address, n, of)
+                if not status:
+                    return
+                raise_error(status, self._job, src)
+        except AttributeError:
+            pass
+        self._copy("get", dst, src, src, of, stream)
 
     def put_nbi(self, dst: Any, src: Any, to: int) -> Handle:
         """As put(), but may return at once; the source belongs to the library until the handle's
         wait() or quiet() returns."""
-        target, source, nbytes = _pair(dst, src)
-        status = calls.put_nbi(self._handle_ctx, target, source, nbytes, to)
-        if status:
-            raise_error(status, self._of_job(), dst)
+        self._copy("put_nbi", dst, src, dst, to, None)
         return Handle(self, dst, src)
 
     def get_nbi(self, dst: Any, src: Any, of: int) -> Handle:
         """As get(), but may return at once; `dst` has the data when the handle's wait() or quiet()
         has returned."""
-        target, source, nbytes = _pair(dst, src)
-        status = calls.get_nbi(self._handle_ctx, target, source, nbytes, of)
-        if status:
-            raise_error(status, self._of_job(), src)
+        self._copy("get_nbi", dst, src, src, of, None)
         return Handle(self, dst, src)
+
+    def _copy(self, name: str, dst: Any, src: Any, symmetric: Any, pe: int, stream: Any) -> None:
+        """Calls weft_put or weft_get in any of their forms; `symmetric` is the array of PE `pe`."""
+        to, source, nbytes = _pair(dst, src)
+        self._check_pool(pe, to if symmetric is dst else source)
+        if stream is None:
+            status = getattr(calls, name)(self._handle_ctx, to, source, nbytes, pe)
+        else:
+            status = getattr(calls, name + "_on_stream")(self._handle_ctx, to, source, nbytes, pe,
+                                                         stream_of(stream, self._job))
+        if status:
+            raise_error(status, self._job, symmetric)
 
     def put_many(self, dst: Any, src: Any, to: Sequence[int]) -> None:
         """Puts row i of `src` into row i of `dst` of PE to[i], for every i, at the rate of C.
@@ -255,6 +274,9 @@ class Operations:
         if rows != len(to) or source.shape[:1] != target.shape[:1]:
             raise OutOfRange(f"{len(to)} PEs for {rows} rows of the destination and "
                              f"{source.shape[0] if source.shape else 0} of the source")
+        if self._job._pools:
+            for pe in set(to):
+                self._check_pool(int(pe), target.address)
         pes, kept = int_array(to)
         row = target.nbytes // rows if rows else 0
         done = ctypes.c_size_t()
@@ -262,34 +284,30 @@ class Operations:
                                   rows, pes, ctypes.byref(done))
         del kept
         if status:
-            raise_error(status, self._of_job(), dst)
+            raise_error(status, self._job, dst)
 
     def iput(self, dst: Any, src: Any, to: int) -> None:
         """As put(), for arrays of one dimension with any distance between their elements."""
-        self._strided(calls.iput, dst, src, to)
+        self._strided(calls.iput, dst, src, dst, to)
 
     def iget(self, dst: Any, src: Any, of: int) -> None:
         """As get(), for arrays of one dimension with any distance between their elements."""
-        self._strided(calls.iget, dst, src, of)
+        self._strided(calls.iget, dst, src, src, of)
 
-    def _strided(self, call: Any, dst: Any, src: Any, pe: int) -> None:
-        target, source = memory_of(dst), memory_of(src)
-        if target.dtype is None or target.dtype != source.dtype:
-            raise InvalidType(f"{describe(dst)} and {describe(src)} have different element types")
-        if len(target.shape) != 1 or target.shape != source.shape:
-            raise OutOfRange(f"shapes {target.shape} and {source.shape}: give two arrays of one "
-                             "dimension and the same size")
-        size = target.dtype.itemsize
-        steps = [(m.strides[0] if m.strides else size) for m in (target, source)]
-        if any(step % size or step < size for step in steps):
-            raise InvalidArgument(f"strides of {steps[0]} and {steps[1]} bytes: they must be positive "
-                                  f"multiples of the element's {size}")
-        status = call(self._handle_ctx, target.address, source.address, steps[0] // size,
-                      steps[1] // size, size, target.shape[0], pe)
+    def _strided(self, call: Any, dst: Any, src: Any, symmetric: Any, pe: int) -> None:
+        to, source, steps, size = strided(dst, src)
+        self._check_pool(pe, (to if symmetric is dst else source).address)
+        status = call(self._handle_ctx, to.address, source.address, *steps, size, to.shape[0], pe)
         if status:
-            raise_error(status, self._of_job(), dst)
+            raise_error(status, self._job, symmetric)
 
     # ------------------------------------------------------------------------ single values
+
+    def _element(self, array: Any, index: Any, pe: int) -> Tuple[int, DType]:
+        """Returns the address and type of an element of PE `pe`."""
+        address, dtype = _element(array, index)
+        self._check_pool(pe, address)
+        return address, dtype
 
     def p(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
         """Stores `value` into element `index` of `dst` at PE `to`, as one access."""
@@ -300,16 +318,16 @@ class Operations:
                                      element.pack(value), to)
                 if not status:
                     return
-                raise_error(status, self._of_job(), dst)
+                raise_error(status, self._job, dst)
         except AttributeError:
             pass
-        address, dtype = _element(dst, index)
+        address, dtype = self._element(dst, index, to)
         call = _P.get(dtype.itemsize)
         if call is None:
             raise InvalidType(f"{dtype.name} has no single values: put an array of one element")
         status = call(self._handle_ctx, address, bits_of(dtype, value), to)
         if status:
-            raise_error(status, self._of_job(), dst)
+            raise_error(status, self._job, dst)
 
     def g(self, src: Any, of: int, *, index: Any = 0) -> Any:
         """Returns element `index` of `src` at PE `of`, read as one access."""
@@ -322,61 +340,59 @@ class Operations:
                                      _byref(out), of)
                 if not status:
                     return out.value
-                raise_error(status, self._of_job(), src)
+                raise_error(status, self._job, src)
         except AttributeError:
             pass
-        address, dtype = _element(src, index)
+        address, dtype = self._element(src, index, of)
         call = _G.get(dtype.itemsize)
         if call is None:
             raise InvalidType(f"{dtype.name} has no single values: get an array of one element")
         bits = _UNSIGNED[dtype.itemsize]()
         status = call(self._handle_ctx, address, ctypes.byref(bits), of)
         if status:
-            raise_error(status, self._of_job(), src)
+            raise_error(status, self._job, src)
         return value_of(dtype, bits.value)
 
     # ------------------------------------------------------------------------------ signals
 
-    def put_signal(self, dst: Any, src: Any, signal: Any, to: int, *, value: int = 1, op: str = "set",
-                   index: Any = 0, stream: Any = None) -> None:
-        """Puts `src` into `dst` at PE `to`, then sets element `index` of `signal` there to `value`, or
-        adds it (op="add"). The signal is never visible before the data. `signal` is a symmetric
+    def put_signal(self, dst: Any, src: Any, signal: Any, to: int, *, value: int = 1,
+                   op: str = "set", index: Any = 0, stream: Any = None) -> None:
+        """Puts `src` into `dst` at PE `to`, then sets element `index` of `signal` there to `value`,
+        or adds it (op="add"). The signal is never visible before the data. `signal` is a symmetric
         array of uint64."""
-        target, source, nbytes = _pair(dst, src)
-        word = _signal(signal, index)
-        operation = signal_operation_of(op)
-        if stream is None:
-            status = calls.put_signal(self._handle_ctx, target, source,
-                                      nbytes, word, value, operation, to)
-        else:
-            status = calls.put_signal_on_stream(
-                self._handle_ctx, target, source, nbytes, word, value,
-                operation, to, stream_of(stream))
-        if status:
-            raise_error(status, self._of_job(), dst, signal)
+        self._put_signal("put_signal", dst, src, signal, to, value, op, index, stream)
 
     def put_signal_nbi(self, dst: Any, src: Any, signal: Any, to: int, *, value: int = 1,
                        op: str = "set", index: Any = 0) -> Handle:
         """As put_signal(), but may return at once, as put_nbi()."""
-        target, source, nbytes = _pair(dst, src)
-        status = calls.put_signal_nbi(self._handle_ctx, target, source,
-                                      nbytes, _signal(signal, index), value,
-                                      signal_operation_of(op), to)
-        if status:
-            raise_error(status, self._of_job(), dst, signal)
+        self._put_signal("put_signal_nbi", dst, src, signal, to, value, op, index, None)
         return Handle(self, dst, src, signal)
+
+    def _put_signal(self, name: str, dst: Any, src: Any, signal: Any, to: int, value: int, op: str,
+                    index: Any, stream: Any) -> None:
+        target, source, nbytes = _pair(dst, src)
+        word = _signal(signal, index)
+        self._check_pool(to, target, word)
+        arguments = [target, source, nbytes, word, value, signal_operation_of(op), to]
+        if stream is None:
+            status = getattr(calls, name)(self._handle_ctx, *arguments)
+        else:
+            status = calls.put_signal_on_stream(self._handle_ctx, *arguments, stream_of(stream, self._job))
+        if status:
+            raise_error(status, self._job, dst, signal)
 
     def signal(self, signal: Any, to: int, *, value: int = 1, op: str = "set", index: Any = 0,
                stream: Any = None) -> None:
         """Sets element `index` of `signal` at PE `to` to `value`, or adds it (op="add")."""
         word, operation = _signal(signal, index), signal_operation_of(op)
+        self._check_pool(to, word)
         if stream is None:
             status = calls.signal(self._handle_ctx, word, value, operation, to)
         else:
             status = calls.signal_on_stream(self._handle_ctx, word, value, operation, to,
-                                            stream_of(stream))
+                                            stream_of(stream, self._job))
         if status:
-            raise_error(status, self._of_job(), signal)
+            raise_error(status, self._job, signal)
 
     def signal_wait(self, signal: Any, cmp: str, value: int, *, index: Any = 0,
                     stream: Any = None) -> Optional[int]:
@@ -385,12 +401,12 @@ class Operations:
         word, comparison = _signal(signal, index), comparison_of(cmp)
         if stream is not None:
             check(calls.signal_wait_on_stream(self._handle_ctx, word, comparison, value,
-                                              stream_of(stream)))
+                                              stream_of(stream, self._job)))
             return None
         seen = ctypes.c_uint64()
         status = calls.signal_wait(self._handle_ctx, word, comparison, value, ctypes.byref(seen))
         if status:
-            raise_error(status, self._of_job(), signal)
+            raise_error(status, self._job, signal)
         return seen.value
 
     def signal_fetch(self, signal: Any, *, index: Any = 0) -> int:
@@ -398,7 +414,7 @@ class Operations:
         value = ctypes.c_uint64()
         status = calls.signal_fetch(self._handle_ctx, _signal(signal, index), ctypes.byref(value))
         if status:
-            raise_error(status, self._of_job(), signal)
+            raise_error(status, self._job, signal)
         return value.value
 
     # ------------------------------------------------------------------------------ atomics
@@ -453,27 +469,55 @@ class Operations:
         before in any case."""
         return self._atomic("cswap", dst, value, to, index, expected)
 
-    def _atomic(self, name: str, array: Any, value: Any, pe: int, index: Any,
-                expected: Any = None) -> Any:
-        address, dtype = _element(array, index)
+    def atomic_nbi(self, op: str, dst: Any, value: Any = 0, *, to: int, index: Any = 0,
+                   expected: Any = 0, fetched: Any = None) -> Handle:
+        """Does an atomic operation, but may return at once.
+
+        op: "set", "add", "and", "or", "xor", "fetch", "swap", "cswap" (which uses `expected`),
+        "fetch_add", "fetch_and", "fetch_or", "fetch_xor". The forms that fetch store the value
+        before in `fetched`: an array of one element of the same type, which has it when the handle's
+        wait() or quiet() has returned.
+        """
+        if op not in _AMOS:
+            raise InvalidOperation(f"atomic {op!r}: use one of {', '.join(_AMOS)}")
+        address, dtype = self._atomic_element(op, dst, index, to)
+        place = None
+        if _fetches(op):
+            if fetched is None:
+                raise InvalidArgument(f"atomic {op} needs an array for the value before: "
+                                      f"fetched=numpy.empty(1, \"{dtype.name}\")")
+            place = contiguous(memory_of(fetched), fetched)
+            if place.dtype != dtype or place.nbytes != dtype.itemsize:
+                raise InvalidType(f"fetched={describe(fetched)} is not one element of {dtype.name}")
+        status = calls.atomic_nbi(self._handle_ctx, _AMOS[op], dtype.itemsize, address,
+                                  bits_of(dtype, expected), bits_of(dtype, value),
+                                  place and place.address, to)
+        if status:
+            raise_error(status, self._job, dst)
+        return Handle(self, dst, fetched)
+
+    def _atomic_element(self, name: str, array: Any, index: Any, pe: int) -> Tuple[int, DType]:
+        """Returns the address and type of an element on which atomic `name` works."""
+        address, dtype = self._element(array, index, pe)
         if dtype.itemsize not in (4, 8):
             raise InvalidType(f"atomics take elements of 4 or 8 bytes, not {dtype.name}")
         if name.split("_")[-1] in ("add", "and", "or", "xor") and dtype.weft not in _INTEGERS:
             raise InvalidType(f"atomic {name} takes integers, not {dtype.name}: use atomic_cswap()")
-        arguments: List[Any] = []
-        if expected is not None:
-            arguments.append(bits_of(dtype, expected))
-        if value is not None:
-            arguments.append(bits_of(dtype, value))
+        return address, dtype
+
+    def _atomic(self, name: str, array: Any, value: Any, pe: int, index: Any,
+                expected: Any = None) -> Any:
+        address, dtype = self._atomic_element(name, array, index, pe)
+        arguments: List[Any] = [bits_of(dtype, given) for given in (expected, value)
+                                if given is not None]
         old = _UNSIGNED[dtype.itemsize]()
-        fetches = name.startswith(("fetch", "swap", "cswap"))
-        if fetches:
+        if _fetches(name):
             arguments.append(ctypes.byref(old))
         call = getattr(calls, f"atomic_{name}{dtype.itemsize * 8}")
         status = call(self._handle_ctx, address, *arguments, pe)
         if status:
-            raise_error(status, self._of_job(), array)
-        return value_of(dtype, old.value) if fetches else None
+            raise_error(status, self._job, array)
+        return value_of(dtype, old.value) if _fetches(name) else None
 
     # -------------------------------------------------------------------------------- waits
 
@@ -508,11 +552,10 @@ class Operations:
         """Returns the indices of all elements that compare true now."""
         return self._some("test_some", array, cmp, value)
 
-    def _some(self, name: str, array: Any, cmp: str, value: Any) -> List[int]:
-        memory = memory_of(array)
-        indices = (ctypes.c_size_t * max(memory.nbytes // 2, 1))()
+    def _some(self, name: str, of: Any, cmp: str, value: Any) -> List[int]:
+        indices = array.array("Q", bytes(8 * max(memory_of(of).nbytes // 2, 1)))
         count = ctypes.c_size_t()
-        self._compare(name, array, cmp, value, [ctypes.byref(count)], ctypes.addressof(indices))
+        self._compare(name, of, cmp, value, [ctypes.byref(count)], indices.buffer_info()[0])
         return list(indices[:count.value])
 
     def _compare(self, name: str, array: Any, cmp: str, value: Any, results: List[Any],
@@ -544,7 +587,7 @@ class Operations:
         else:
             status = call(*first, None, comparison, kept, *results)
         if status:
-            raise_error(status, self._of_job(), array)
+            raise_error(status, self._job, array)
 
     # ------------------------------------------------------------------------------- order
 
@@ -557,7 +600,7 @@ class Operations:
         if stream is None:
             check(calls.quiet(self._handle_ctx))
         else:
-            check(calls.quiet_on_stream(self._handle_ctx, stream_of(stream)))
+            check(calls.quiet_on_stream(self._handle_ctx, stream_of(stream, self._job)))
 
 
 _byref = ctypes.byref
@@ -572,6 +615,27 @@ _put = function("weft_put")
 _get = function("weft_get")
 _P = {size: function(f"weft_p{size * 8}") for size in _UNSIGNED}
 _G = {size: function(f"weft_g{size * 8}") for size in _UNSIGNED}
+
+
+def _fetches(atomic: str) -> bool:
+    return atomic.startswith(("fetch", "swap", "cswap"))
+
+
+def strided(dst: Any, src: Any) -> Tuple[Memory, Memory, Tuple[int, int], int]:
+    """Returns the memories of two arrays of one dimension and the same size, their strides in
+    elements, and the bytes of an element."""
+    to, source = memory_of(dst), memory_of(src)
+    if to.dtype is None or to.dtype != source.dtype:
+        raise InvalidType(f"{describe(dst)} and {describe(src)} have different element types")
+    if len(to.shape) != 1 or to.shape != source.shape:
+        raise OutOfRange(f"shapes {to.shape} and {source.shape}: give two arrays of one "
+                         "dimension and the same size")
+    size = to.dtype.itemsize
+    steps = [(memory.strides[0] if memory.strides else size) for memory in (to, source)]
+    if any(step % size or step < size for step in steps):
+        raise InvalidArgument(f"strides of {steps[0]} and {steps[1]} bytes: they must be positive "
+                              f"multiples of the element's {size}")
+    return to, source, (steps[0] // size, steps[1] // size), size
 
 
 def _signal(signal: Any, index: Any) -> int:
@@ -590,7 +654,5 @@ def int_array(values: Sequence[int]) -> Tuple[int, Any]:
     if memory is not None and memory.dtype is not None and memory.dtype.name == "int32" and \
             memory.strides is None and memory.gpu is None:
         return memory.address, values
-    array = (ctypes.c_int32 * max(len(values), 1))(*[int(value) for value in values])
-    return ctypes.addressof(array), array
-
-
+    made = array.array("i", [int(value) for value in values])
+    return made.buffer_info()[0], made

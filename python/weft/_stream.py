@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams: which of them an argument names."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from ._job import Job
 
-def stream_of(stream: Any) -> int:
-    """Returns a stream as a number: of an integer, of an object with __cuda_stream__, of a stream of
-    torch or CuPy, or the current stream of the library "torch" or "cupy"."""
+
+def stream_of(stream: Any, job: "Job") -> int:
+    """Returns a stream of the job's GPU as a number: of an integer, of an object with __cuda_stream__,
+    of a stream of torch or CuPy, or the current stream of the library "torch" or "cupy"."""
     if stream.__class__ is int:
         number: int = stream
         return number
     if stream == "torch":
-        import torch
-
-        try:
-            # What torch's own compilers use: without an object of a stream.
-            return int(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))
-        except AttributeError:
-            return int(torch.cuda.current_stream().cuda_stream)
+        return _current_of_torch(job)
     if stream == "cupy":
         import cupy
 
-        return int(cupy.cuda.get_current_stream().ptr)
+        stream = cupy.cuda.get_current_stream()
+        _check_gpu(cupy.cuda.runtime.getDevice(), "CuPy's current stream", job)
+        return int(stream.ptr)
+    for name in ("device_index", "device_id"):  # torch, CuPy
+        gpu = getattr(stream, name, -1)
+        if hasattr(gpu, "__index__"):
+            _check_gpu(gpu.__index__(), repr(stream), job)
     if hasattr(stream, "__cuda_stream__"):
         method = stream.__cuda_stream__
         version, handle = method() if callable(method) else method
@@ -39,3 +42,24 @@ def stream_of(stream: Any) -> int:
         return int(stream.__index__())
     raise InvalidArgument(f"{stream!r} is no stream: give a number, a stream of torch or CuPy, an "
                           "object with __cuda_stream__, or \"torch\" or \"cupy\"")
+
+
+def _current_of_torch(job: "Job") -> int:
+    import torch
+
+    try:
+        # What torch's own compilers use: without an object of a stream.
+        gpu = torch._C._cuda_getDevice()
+        number = torch._C._cuda_getCurrentRawStream(gpu)
+    except AttributeError:
+        gpu, number = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
+    _check_gpu(gpu, "torch's current stream", job)
+    return int(number)
+
+
+def _check_gpu(gpu: int, words: str, job: "Job") -> None:
+    """Raises InvalidArgument for a stream of another GPU. -1: the stream has no GPU of its own."""
+    mine = job._gpu_ordinal()
+    if gpu >= 0 and mine is not None and gpu != mine:
+        raise InvalidArgument(f"{words} is of GPU {gpu}, and this PE uses GPU {mine}: make the stream on "
+                              f"GPU {mine}, for example after torch.cuda.set_device({mine})")

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/methods.h"
@@ -202,21 +203,31 @@ struct boot_limit boot_limit_join(void)
     return limit;
 }
 
+/* Counts time that a wait took. Returns false when the limit has passed or the program's check ends
+ * the wait. */
+static bool count_limit(struct boot_limit *limit, uint64_t passed_ns)
+{
+    limit->interrupted = interrupt_check() != WEFT_OK;
+    if (limit->interrupted)
+        return false;
+    if (limit->endless)
+        return true;
+    limit->left_ns -= limit->left_ns < passed_ns ? limit->left_ns : passed_ns;
+    return limit->left_ns > 0;
+}
+
 bool boot_limit_pause(struct boot_limit *limit)
 {
     const uint64_t pause_ns = 1000000;
     nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
-    if (limit->endless)
-        return true;
-    limit->left_ns -= limit->left_ns < pause_ns ? limit->left_ns : pause_ns;
-    return limit->left_ns > 0;
+    return count_limit(limit, pause_ns);
 }
 
 bool boot_limit_poll(struct boot_limit *limit, int fd, short events)
 {
     const uint64_t slice_ns = 1000000000;
     for (;;) {
-        uint64_t wait_ns = slice_ns;
+        uint64_t wait_ns = interrupt_slice_ns(slice_ns);
         if (!limit->endless && limit->left_ns < wait_ns)
             wait_ns = limit->left_ns;
         struct pollfd watched = {.fd = fd, .events = events};
@@ -225,12 +236,7 @@ bool boot_limit_poll(struct boot_limit *limit, int fd, short events)
         if (n > 0)
             return true;
         uint64_t passed = clock_now_ns() - before;
-        if (passed > wait_ns)
-            passed = wait_ns;
-        if (limit->endless)
-            continue;
-        limit->left_ns -= passed;
-        if (limit->left_ns == 0)
+        if (!count_limit(limit, passed < wait_ns ? passed : wait_ns))
             return false;
     }
 }

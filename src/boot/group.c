@@ -3,6 +3,7 @@
  * Descriptors are duplicated, and addresses are passed in the group's shared slot. */
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/status.h"
 #include "boot/methods.h"
 
@@ -66,6 +67,39 @@ static struct timespec time_at(uint64_t ns)
                              .tv_nsec = (long)(ns % 1000000000)};
 }
 
+/* When a wait until `until_ns` looks again: without a check of the program once an hour. */
+static uint64_t next_wake_ns(uint64_t until_ns)
+{
+    const uint64_t hour_ns = UINT64_C(3600000000000);
+    uint64_t next_ns = clock_now_ns() + interrupt_slice_ns(hour_ns);
+    return next_ns < until_ns ? next_ns : until_ns;
+}
+
+static void end_late(weft_group *group)
+{
+    char sentence[160];
+    snprintf(sentence, sizeof sentence,
+             "only %d of %d PEs (threads) reached a barrier within WEFT_WAIT_LIMIT", group->arrived,
+             group->n);
+    end_group(group, WEFT_ERR_TIMEOUT, sentence);
+}
+
+/* Calls the program's check, without the lock, which the caller holds. When it ends the wait, the
+ * job ends for the other members. */
+static weft_status check_interrupt(struct boot *boot)
+{
+    weft_group *group = group_of(boot);
+    pthread_mutex_unlock(&group->lock);
+    weft_status status = interrupt_check();
+    pthread_mutex_lock(&group->lock);
+    char sentence[80];
+    snprintf(sentence, sizeof sentence, "PE %d was interrupted while it waited in weft_init",
+             boot->pe);
+    if (status)
+        end_group(group, WEFT_ERR_JOB, sentence);
+    return status;
+}
+
 /* Waits until all members have arrived in this round. The caller holds the lock. */
 static weft_status await_members(struct boot *boot)
 {
@@ -78,20 +112,21 @@ static weft_status await_members(struct boot *boot)
         pthread_cond_broadcast(&group->moved);
         return WEFT_OK;
     }
-    uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
-    struct timespec until = time_at(clock_now_ns() + limit_ns);
-    uint64_t round = group->round;
-    while (group->round == round && !group->ended) {
-        int error = limit_ns ? pthread_cond_timedwait(&group->moved, &group->lock, &until)
-                             : pthread_cond_wait(&group->moved, &group->lock);
-        if (error == ETIMEDOUT && group->round == round) {
-            char sentence[160];
-            snprintf(sentence, sizeof sentence,
-                     "only %d of %d PEs (threads) reached a barrier within WEFT_WAIT_LIMIT",
-                     group->arrived, group->n);
-            end_group(group, WEFT_ERR_TIMEOUT, sentence);
-        }
+    uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT), round = group->round;
+    uint64_t until_ns = limit_ns ? clock_now_ns() + limit_ns : UINT64_MAX;
+    weft_status interrupted = WEFT_OK;
+    while (group->round == round && !group->ended && !interrupted) {
+        struct timespec until = time_at(next_wake_ns(until_ns));
+        int error = pthread_cond_timedwait(&group->moved, &group->lock, &until);
+        if (group->round != round)
+            break;
+        if (error == ETIMEDOUT && clock_now_ns() >= until_ns)
+            end_late(group);
+        else
+            interrupted = check_interrupt(boot);
     }
+    if (interrupted && group->round == round)
+        return base_fail(interrupted, "%s", group->sentence);
     /* A completed round counts even when the job ended directly after it. */
     return group->round != round ? WEFT_OK : group_failure(group);
 }

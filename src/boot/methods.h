@@ -52,7 +52,15 @@ void boot_unset(struct boot *boot);
 struct boot_limit {
     uint64_t left_ns;
     bool endless;
+    bool interrupted; /* the program's check has ended a wait (base/interrupt.h) */
 };
+
+/* Why a wait below returned false: WEFT_ERR_TIMEOUT, or WEFT_ERR_INTERRUPTED, whose sentence is the
+ * last error. */
+static inline weft_status boot_limit_status(const struct boot_limit *limit)
+{
+    return limit->interrupted ? WEFT_ERR_INTERRUPTED : WEFT_ERR_TIMEOUT;
+}
 
 struct boot_limit boot_limit_start(void);
 
@@ -61,10 +69,12 @@ struct boot_limit boot_limit_start(void);
 struct boot_limit boot_limit_join(void);
 #define BOOT_LIMIT_NAMES "WEFT_BOOT_LIMIT (or WEFT_WAIT_LIMIT where that is less)"
 
-/* Waits 1 ms, where there is no event to wait for. Returns false when the limit has passed. */
+/* Waits 1 ms, where there is no event to wait for. Returns false when the limit has passed or the
+ * program's check has ended the wait. */
 bool boot_limit_pause(struct boot_limit *limit);
 
-/* Waits until fd is ready for `events` (poll). Returns false when the limit passed first. */
+/* Waits until fd is ready for `events` (poll). Returns false when the limit passed first or the
+ * program's check has ended the wait. */
 bool boot_limit_poll(struct boot_limit *limit, int fd, short events);
 
 #endif

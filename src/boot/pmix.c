@@ -6,6 +6,7 @@
  * cannot connect, PMIx does all exchanges, and a warning says so. Only standard keys are used. */
 #include "driver/pmix.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/hub/member.h"
@@ -101,21 +102,41 @@ static struct pmix_call *pmix_call_make(const struct pmix_driver *pmix)
     return call;
 }
 
-/* Waits until the call is complete, and returns true. Else returns false, and the thread of the
- * call frees it. */
-static bool pmix_call_await(struct pmix_call *call, struct boot_limit limit)
+/* Waits until the call is complete, `until_ns` or the next call of the program's check. */
+static void pmix_call_wait(struct pmix_call *call, bool endless, uint64_t until_ns)
 {
-    uint64_t until_ns = clock_now_ns() + limit.left_ns;
+    uint64_t next_ns = clock_now_ns() + INTERRUPT_EVERY_NS;
+    bool checked = interrupt_get().check != NULL;
+    if (checked && (endless || next_ns < until_ns))
+        until_ns = next_ns;
     struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
     pthread_mutex_lock(&call->lock);
     int error = 0;
     while (!call->done && !error)
-        error = limit.endless ? pthread_cond_wait(&call->moved, &call->lock)
-                              : pthread_cond_timedwait(&call->moved, &call->lock, &until);
-    bool done = call->done;
-    call->abandoned = !done;
+        error = endless && !checked ? pthread_cond_wait(&call->moved, &call->lock)
+                                    : pthread_cond_timedwait(&call->moved, &call->lock, &until);
     pthread_mutex_unlock(&call->lock);
-    return done;
+}
+
+/* Returns WEFT_OK when the call is complete. WEFT_ERR_TIMEOUT, without a sentence, or
+ * WEFT_ERR_INTERRUPTED: it is not, and the thread of the call frees it. */
+static weft_status pmix_call_await(struct pmix_call *call, struct boot_limit limit)
+{
+    uint64_t until_ns = clock_now_ns() + limit.left_ns;
+    weft_status status = WEFT_OK;
+    for (bool done = false; !done && !status;) {
+        pmix_call_wait(call, limit.endless, until_ns);
+        status = interrupt_check();
+        pthread_mutex_lock(&call->lock);
+        done = call->done;
+        if (done)
+            status = WEFT_OK;
+        else if (!status && !limit.endless && clock_now_ns() >= until_ns)
+            status = WEFT_ERR_TIMEOUT;
+        call->abandoned = status != WEFT_OK;
+        pthread_mutex_unlock(&call->lock);
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------- fence */
@@ -145,7 +166,7 @@ static bool has_put_value(struct pmix_boot *made, const char *key, int pe, struc
         pmix_call_free(call);
         return error == PMIX_OPERATION_SUCCEEDED;
     }
-    if (!pmix_call_await(call, limit))
+    if (pmix_call_await(call, limit))
         return false;
     bool come = call->result == PMIX_SUCCESS;
     pmix_call_free(call);
@@ -182,8 +203,10 @@ static weft_status fence_all(struct pmix_boot *made, const char *key)
         return error == PMIX_OPERATION_SUCCEEDED ? WEFT_OK
                                                  : pmix_fail(made, "PMIx_Fence_nb", error);
     }
-    if (!pmix_call_await(call, made->opening ? boot_limit_join() : boot_limit_start()))
-        return fail_missing_pes(made, key);
+    weft_status status =
+        pmix_call_await(call, made->opening ? boot_limit_join() : boot_limit_start());
+    if (status)
+        return status == WEFT_ERR_TIMEOUT ? fail_missing_pes(made, key) : status;
     error = call->result;
     pmix_call_free(call);
     return error == PMIX_SUCCESS ? WEFT_OK : pmix_fail(made, "PMIx_Fence", error);
@@ -478,7 +501,10 @@ static weft_status init_bounded(struct pmix_boot *made)
         return base_fail(WEFT_ERR_SYSTEM, "a thread for PMIx_Init: %s", strerror(failed));
     }
     pthread_detach(thread);
-    if (!pmix_call_await(call, boot_limit_join()))
+    weft_status status = pmix_call_await(call, boot_limit_join());
+    if (status == WEFT_ERR_INTERRUPTED)
+        return status;
+    if (status)
         return base_fail(WEFT_ERR_TIMEOUT,
                          "PMIx_Init: the launcher's PMIx server did not answer within "
                          "" BOOT_LIMIT_NAMES

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/cpus.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "box/choices.h"
 #include "driver/gpu_api.h"
@@ -480,6 +481,10 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     job->thread = attr->thread < WEFT_THREAD_SERIALIZED ? WEFT_THREAD_SERIALIZED : attr->thread;
     job->threads_are_pes = attr->group != NULL;
     job->checking = config_bool(CONFIG_CHECK);
+    job->interrupt = (struct job_interrupt){
+        .check = interrupt_get().check, .arg = interrupt_get().arg, .thread = pthread_self()};
+    atomic_store_explicit(&job->interrupt.exists, job->interrupt.check != NULL,
+                          memory_order_relaxed);
     job->program_context = gpu_api_current_if_loaded();
     set_wait_times(job);
     return job;
@@ -510,7 +515,7 @@ weft_status job_enter(const weft_init_attr *attr, struct weft_job **result)
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());
-        tear_down(job, status, sentence);
+        tear_down(job, status == WEFT_ERR_INTERRUPTED ? WEFT_ERR_JOB : status, sentence);
         free_job(job);
         return base_fail(status, "%s", sentence);
     }

@@ -5,6 +5,7 @@
 #include "job/waiter.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "job/watch.h"
 
@@ -16,7 +17,6 @@ enum {
     POLLS_PER_CHECK = 32,  /* polls per check of the clock, while the wait is short */
     CHECKS_PER_YIELD = 32, /* polls of the paths per yield, by a thread that is alone on its CPU */
     YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
-    INTERRUPT_EVERY_NS = 50 * 1000 * 1000, /* interval of calls of the program's check */
     SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
     SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this quiet time the thread sleeps between polls */
     SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of this time, */

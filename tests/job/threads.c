@@ -120,6 +120,56 @@ static void interrupted(weft_job *job, int me)
     OK(weft_free(job, signal));
 }
 
+static weft_group *start;
+
+/* Joins the job of `start`, which the check of PE 0 ends. PE 2 comes after that. */
+static void *join_interrupted(void *argument)
+{
+    int me = (int)(intptr_t)argument;
+    weft_init_attr attr = {.size = sizeof attr, .group = start, .group_pe = me};
+    weft_job *job;
+    struct check check = {0, 3};
+    if (me == 0)
+        OK(weft_set_interrupt(NULL, end_wait, &check));
+    if (me == 2)
+        nanosleep(&(struct timespec){.tv_nsec = 900 * 1000 * 1000}, NULL);
+    double begun = now_s();
+    if (me == 0)
+        FAILS(weft_init(&job, &attr), WEFT_ERR_INTERRUPTED, "PE 0 was interrupted");
+    else
+        FAILS(weft_init(&job, &attr), WEFT_ERR_JOB, "PE 0 was interrupted");
+    CHECK(me != 0 || (check.asked == 3 && now_s() - begun > 0.09));
+    return NULL;
+}
+
+/* The check that a thread has before it joins a job is also that of the job. */
+static void *join_with_check(void *argument)
+{
+    weft_job *job;
+    struct check check = {0, 2};
+    OK(weft_set_interrupt(NULL, end_wait, &check));
+    OK(weft_init(&job, NULL));
+    uint64_t *signal = alloc(job, 8);
+    FAILS(weft_signal_wait(weft_default_ctx(job), signal, WEFT_EQ, 1, NULL), WEFT_ERR_INTERRUPTED,
+          "the program's check ended the wait");
+    OK(weft_finalize(job));
+    OK(weft_set_interrupt(NULL, NULL, NULL));
+    return argument;
+}
+
+static void interrupted_starts(void)
+{
+    pthread_t threads[3];
+    OK(weft_group_create(3, &start));
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, join_interrupted, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    weft_group_destroy(start);
+    CHECK(pthread_create(&threads[0], NULL, join_with_check, NULL) == 0);
+    pthread_join(threads[0], NULL);
+}
+
 static void *run_pe(void *argument)
 {
     int me = (int)(intptr_t)argument;
@@ -156,6 +206,7 @@ static void *run_pe(void *argument)
 int main(void)
 {
     pthread_t threads[PES];
+    interrupted_starts();
     OK(weft_group_create(PES, &group));
     for (int i = 0; i < PES; i++)
         CHECK(pthread_create(&threads[i], NULL, run_pe, (void *)(intptr_t)i) == 0);

@@ -57,3 +57,47 @@ def test_files(tmp_path):
                 job.open(name, mode)
 
     weft.spawn(body, 2)
+
+
+def test_many_parts(tmp_path):
+    path = tmp_path / "data"
+
+    def body(job):
+        x, y = job.zeros(100, "i4"), job.zeros(100, "i4")
+        x[...] = np.arange(100) + 1000 * job.rank
+        job.barrier()
+        if job.rank == 0:
+            with job.open(path, "w+", checksum=True) as file:
+                written = file.write_many([(x[:10], 7), (x[50:53], 60, 1), (x[90:], 100, None)])
+                assert [result.done for result in written] == [40, 12, 40]
+                whole = file.write(x[:13], 200)
+                assert weft.join_checksums(written[0].crc32c, file.write(x[10:13], 240).crc32c, 12) \
+                    == whole.crc32c
+                got = np.zeros(3, "i4")
+                read = file.read_many([(y[20:30], 7, 1), (got, 60)])
+                assert read == written[:1] + [written[1]]
+                assert got.tolist() == [1050, 1051, 1052]
+                handles = file.write_many_nbi([(got[:1], 300), (got[1:], 304)])
+                assert [result.done for result in handles.wait()] == [4, 8] and handles.test()
+                handle = file.read_nbi(got[:2], 304)
+                handle.wait()
+                assert handle.test() and file.test() and got[:2].tolist() == [1051, 1052]
+
+                async def read_again():
+                    there = [np.zeros(1, "i4") for _ in range(3)]
+                    await file.read_many_nbi([(a, 300 + 4 * i) for i, a in enumerate(there)])
+                    return [int(a[0]) for a in there]
+
+                assert asyncio.run(read_again()) == [1050, 1051, 1052]
+                assert file.read_many([]) == []
+                with pytest.raises(weft.OutOfRange):
+                    file.read_many([(got, 0), (got, 1000)])
+                with pytest.raises(weft.InvalidPE, match="PE 2"):
+                    file.read_many([(y, 0, 2)])
+            with pytest.raises(weft.InvalidArgument, match="closed"):
+                file.test()
+        job.barrier()
+        if job.rank == 1:
+            assert y[20:30].tolist() == list(range(10)) and np.count_nonzero(y) == 9
+
+    weft.spawn(body, 2)

@@ -3,6 +3,7 @@
 
 import array
 import asyncio
+import gc
 
 import numpy as np
 import pytest
@@ -171,6 +172,59 @@ def test_atomics(job):
 
 
 @at_pes(2)
+def test_atomics_without_waiting(job):
+    other = 1 - job.rank
+    for dtype in [*INTEGERS, "f4", "f8"]:
+        x, olds = job.full(4, 6, dtype), np.zeros(8, dtype)
+        integer = dtype[0] != "f"
+        job.barrier()
+        job.atomic_nbi("set", x, 5 + job.rank, to=other, index=3)
+        handles = [job.atomic_nbi("fetch", x, to=other, fetched=olds[:1]),
+                   job.atomic_nbi("swap", x, 7, to=other, index=1, fetched=olds[1:2]),
+                   job.atomic_nbi("cswap", x, 9, to=other, index=2, expected=6, fetched=olds[2:3])]
+        assert not handles[0].done
+        handles[0].wait()
+        assert handles[0].done and olds[:3].tolist() == [6, 6, 6]
+        job.barrier()
+        assert x.tolist() == [6, 7, 9, 5 + other]
+        job.barrier()
+        if not integer:
+            with pytest.raises(weft.InvalidType, match="atomic fetch_xor takes integers, not float"):
+                job.atomic_nbi("fetch_xor", x, 1, to=other, fetched=olds[:1])
+            continue
+        for at, (op, value, want) in enumerate([
+                ("fetch_add", 3, 9), ("fetch_and", 12, 8), ("fetch_or", 3, 11), ("fetch_xor", 6, 13)]):
+            job.atomic_nbi(op, x, value, to=other, fetched=olds[at:at + 1]).wait()
+            assert job.atomic_fetch(x, of=other) == want
+        assert olds[:4].tolist() == [6, 9, 8, 11]
+        for op, value, want in [("add", 3, 10), ("and", 14, 10), ("or", 5, 15), ("xor", 1, 14)]:
+            job.atomic_nbi(op, x, value, to=other, index=1)
+            job.quiet()
+            assert job.g(x, of=other, index=1) == want
+        job.barrier()
+
+    async def fetch():
+        old = np.zeros(1, "i8")
+        await job.atomic_nbi("fetch_add", words, 2, to=other, fetched=old)
+        return old[0]
+
+    words = job.full(1, -5, "i8")
+    assert asyncio.run(fetch()) == -5
+    job.barrier()
+    assert words[0] == -3
+    for arguments, kind, text in [
+            ({"op": "nand"}, weft.InvalidOperation, "atomic 'nand': use one of set, add,"),
+            ({"op": "swap"}, weft.InvalidArgument, r'fetched=numpy.empty\(1, "int64"\)'),
+            ({"op": "swap", "fetched": np.zeros(2, "i8")}, weft.InvalidType, "not one element of int64"),
+            ({"op": "swap", "fetched": np.zeros(1, "u8")}, weft.InvalidType, "not one element of int64"),
+            ({"op": "add", "to": 2}, weft.InvalidPE, "PE 2")]:
+        with pytest.raises(kind, match=text):
+            job.atomic_nbi(**{"dst": words, "value": 1, "to": other, **arguments})
+    with pytest.raises(weft.InvalidType, match="4 or 8 bytes, not int16"):
+        job.atomic_nbi("add", job.zeros(1, "i2"), 1, to=0)
+
+
+@at_pes(2)
 def test_waits_and_tests(job):
     for dtype in ["i2", "u2", "i4", "u4", "i8", "u8"]:
         x = job.zeros(5, dtype)
@@ -245,6 +299,62 @@ def test_sizes_that_differ(job):
     with pytest.raises(weft.OutOfRange, match="recv: 9 elements at 4"):
         job.alltoallv(got, sent, [0, 0, 0], [0, 4, 9])
     job.barrier()
+
+
+@at_pes(3)
+def test_alltoall_with_strides(job):
+    me, n = job.rank, job.size
+    for dtype in ["i1", "f2", "f4", "f8", "c16"]:
+        x, y = job.zeros(3 * 2 * n, dtype), job.full(2 * 2 * n, 99, dtype)
+        x[::3] = np.arange(2 * n) + 20 * me
+        job.alltoalls(y[::2], x[::3])
+        want = np.concatenate([np.arange(2 * me, 2 * me + 2) + 20 * pe for pe in range(n)])
+        assert (y[::2] == want).all() and (y[1::2] == 99).all()
+    with pytest.raises(weft.OutOfRange, match="4 elements of .* are no 3 equal parts"):
+        job.alltoalls(y[:4], x[:4])
+    with pytest.raises(weft.InvalidArgument, match="positive multiples"):
+        job.alltoalls(y[:6][::-1], x[:6])
+    with pytest.raises(weft.OutOfRange, match="one dimension"):
+        job.alltoalls(y[:6].reshape(2, 3), x[:6].reshape(2, 3))
+    job.barrier()
+
+
+@at_pes(2)
+def test_resize(job):
+    for dtype in ["u1", "f4", "c8"]:
+        x = job.zeros((3, 4), dtype)
+        x[...] = np.arange(12).reshape(3, 4) + job.rank
+        kept = x.copy()
+        larger = job.realloc(x, (7, 5))
+        assert larger.shape == (7, 5) and larger.dtype == np.dtype(dtype)
+        assert (larger.reshape(35)[:12] == kept.reshape(12)).all()
+        with pytest.raises(weft.InvalidFree, match="has been freed"):
+            job.put(x, kept, to=0)
+        job.p(larger, 5, to=1 - job.rank, index=(6, 4))
+        job.barrier()
+        assert larger[6, 4] == 5
+        smaller = job.realloc(larger, 5)
+        assert smaller.tolist() == kept.reshape(12)[:5].tolist()
+        view = smaller[1:]
+        with pytest.raises(weft.InvalidFree, match="1 other views"):
+            job.realloc(smaller, 9)
+        number = len(job._blocks)
+        del smaller, view
+        gc.collect()  # the exception has references
+        job._collect()
+        assert len(job._blocks) < number
+
+
+@at_pes(2)
+def test_what_a_pe_reaches(job):
+    x = job.zeros(3)
+    assert job.accessible(x, 1 - job.rank) and not job.accessible(np.zeros(3), 0)
+    assert not job.accessible(x, 2)
+    with job.context() as context:
+        assert context.team.size == 2 and context.team.rank == job.rank
+    assert job.target == "simt"
+    with pytest.raises(weft.InvalidArgument, match="shared, exclusive, single"):
+        job.queue_mode("both")
 
 
 @at_pes(2)
@@ -366,4 +476,20 @@ def test_streams_of_the_stand_in(job):
     job.allreduce(x, y, stream=Stream())
     calls.stream_synchronize(stream)
     assert (x == 3).all()
+    # PE p sends p + q + 1 elements to PE q.
+    sent, got = job.zeros(9, "i4"), job.zeros(9, "i4")
+    sizes = [job.rank + q + 1 for q in range(2)]
+    sent[:sum(sizes)] = np.repeat([10 * job.rank + q for q in range(2)], sizes)
+    counts = 4 * np.array(sizes, "u8")
+    starts = 4 * np.array([0, sizes[0]], "u8")
+    rows = job.zeros(8, "i4")
+    job.alltoallv_on_stream(got, sent, counts, starts, counts, starts, Stream())
+    job.alltoalls(rows[::2], sent[:4], stream=Stream())
+    calls.stream_synchronize(stream)
+    assert got[:sum(sizes)].tolist() == np.repeat([10 * q + job.rank for q in range(2)], sizes).tolist()
+    of_pes = [[0, 1, 1, 0], [10, 10, 11, 11]]
+    assert rows.tolist() == [v for pe in range(2) for e in of_pes[pe][2 * job.rank:2 * job.rank + 2]
+                             for v in (e, 0)]
+    with pytest.raises(weft.InvalidType, match="send_at=.* has not one uint64 for each of the 2"):
+        job.alltoallv_on_stream(got, sent, counts, starts[:1], counts, starts, Stream())
     calls.stream_destroy(stream)

@@ -253,7 +253,7 @@ static weft_status await_frame(struct member *member, struct boot_limit *limit,
             return base_fail(WEFT_ERR_PEER_DEAD, "%s has already finalized", describe_hub(member));
         if (!any && !(retry_starved(member) ? boot_limit_pause(limit)
                                             : boot_limit_poll(limit, member->epoll, POLLIN)))
-            return WEFT_ERR_TIMEOUT;
+            return boot_limit_status(limit);
     }
     return WEFT_OK;
 }
@@ -359,6 +359,13 @@ static weft_status end_job_on_failure(struct member *member, weft_status status)
 {
     if (!status)
         return WEFT_OK;
+    if (status == WEFT_ERR_INTERRUPTED) {
+        char sentence[80];
+        snprintf(sentence, sizeof sentence, "PE %d was interrupted while it waited in weft_init",
+                 find_pe(member, member->me));
+        end_job(member, WEFT_ERR_JOB, sentence, -1);
+        return base_fail(status, "%s", sentence);
+    }
     end_job(member, status, base_last_error(), -1);
     return get_end_status(member);
 }

@@ -195,8 +195,10 @@ weft_status wire_send(struct wire *wire, struct boot_limit *limit, uint32_t type
     while (!status && wire->unsent) {
         if (!limit ||
             !(wire->starved ? boot_limit_pause(limit) : boot_limit_poll(limit, wire->fd, POLLOUT)))
-            return base_fail(WEFT_ERR_TIMEOUT, "the peer of a boot connection received nothing "
-                                               "within WEFT_WAIT_LIMIT");
+            return limit && limit->interrupted
+                       ? WEFT_ERR_INTERRUPTED
+                       : base_fail(WEFT_ERR_TIMEOUT, "the peer of a boot connection received "
+                                                     "nothing within WEFT_WAIT_LIMIT");
         status = wire_flush(wire);
     }
     return status;

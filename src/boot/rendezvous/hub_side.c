@@ -4,6 +4,7 @@
 #include "boot/rendezvous/handshake.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/methods.h"
@@ -314,6 +315,8 @@ static weft_status wait_for_members(struct rendezvous_hub *hub)
         weft_status status = serve_once(hub, step_ms);
         if (!status && hub->rendezvous->still_wanted)
             status = hub->rendezvous->still_wanted(hub->rendezvous->argument);
+        if (!status)
+            status = interrupt_check();
         if (status)
             return status;
         if (hub->rendezvous->limit_from_last && hub->missing < missing)

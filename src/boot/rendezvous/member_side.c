@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "boot/methods.h"
@@ -336,6 +337,8 @@ static weft_status search_until_found(struct search *search)
             return WEFT_OK;
         weft_status status =
             rendezvous->still_wanted ? rendezvous->still_wanted(rendezvous->argument) : WEFT_OK;
+        if (!status)
+            status = interrupt_check();
         if (status)
             return status;
         uint64_t passed = clock_now_ns() - before;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, leaving and aborting a job, and queries of it. */
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "boot/rendezvous/unique_id.h"
 #include "gpu/gpu.h"
 #include "job/job.h"
@@ -114,6 +115,10 @@ WEFT_EXPORT int weft_n_pes(const weft_job *job)
 
 WEFT_EXPORT weft_status weft_set_interrupt(weft_job *job, int (*check)(void *arg), void *arg)
 {
+    if (!job) {
+        interrupt_set((struct interrupt){.check = check, .arg = arg});
+        return WEFT_OK;
+    }
     if (weft_my_pe(job) < 0)
         return job_finalized("weft_set_interrupt");
     pthread_mutex_lock(&job->lock);
