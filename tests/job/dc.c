@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     THREADS = 4,
@@ -315,15 +316,27 @@ static void check_reasons(void)
         CHECK(told == 1);
 }
 
+static double now_s(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 static void moves(void)
 {
     struct load l = new_load();
+    double longest = 0;
     barrier();
     for (int round = 0; round < rounds; round++) {
+        double begun = now_s(), took;
         put_parts(&l, round);
         for (int i = 0; i < npes; i++)
             use_one(&l, round, (me + i) % npes);
+        took = now_s() - begun;
+        longest = took > longest ? took : longest;
     }
+    fprintf(stderr, "PE %d: the longest of %d rounds took %.3f s\n", me, rounds, longest);
     barrier();
     CHECK(*l.sum == 5 * (uint64_t)rounds * (uint64_t)npes);
     CHECK(*l.signal == (uint64_t)rounds * (uint64_t)npes);

@@ -25,6 +25,7 @@ struct gda_dc *gda_create_dc(int npes, uint32_t count, int rc_peers)
     for (size_t i = 0; i < (size_t)npes * count && dc->marks; i++)
         dc->marks[i] = GDA_DC_MARK_FIRST;
     pthread_mutex_init(&dc->test_lock, NULL);
+    pthread_mutex_init(&dc->loss_lock, NULL);
     for (uint32_t i = 0; i < GDA_ADAPTERS_MOST * GDA_INITIATORS; i++)
         pthread_mutex_init(&dc->initiators[i].lock, NULL);
     return dc;
@@ -265,6 +266,7 @@ void gda_destroy_dc(struct gda *gda)
     for (uint32_t a = 0; a < GDA_ADAPTERS_MOST; a++)
         destroy_target(&gda->adapters->lib, &dc->targets[a]);
     pthread_mutex_destroy(&dc->test_lock);
+    pthread_mutex_destroy(&dc->loss_lock);
     free(dc->keys);
     free(dc->numbers);
     free(dc->pairs);

@@ -110,6 +110,7 @@ struct gda_dc {
     atomic_uchar own[GDA_ADAPTERS_MOST]; /* enum gda_dc_state of the NIC, for all PEs */
     uint16_t *marks;                     /* [npes][count] the last mark */
     pthread_mutex_t test_lock;
+    pthread_mutex_t loss_lock; /* of all `losses` */
     /* The way that is being tested, since when. 0: none is. */
     atomic_ullong test_ns;
     int test_pe;
@@ -251,7 +252,8 @@ weft_status gda_dc_note_loss(struct gda *gda, struct gda_initiator *initiator, i
                              uint64_t from, weft_status why);
 
 /* Fails if requests to PE pe before block `target` are lost. */
-weft_status gda_dc_find_loss(const struct gda_initiator *initiator, int pe, uint64_t target);
+weft_status gda_dc_find_loss(const struct gda *gda, const struct gda_initiator *initiator, int pe,
+                             uint64_t target);
 
 /* Fails with the launcher's report that PE pe has ended, or with the fault of the NIC. */
 weft_status gda_dc_explain_fault(const struct gda *gda, const struct gda_initiator *initiator,

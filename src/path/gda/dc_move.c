@@ -296,6 +296,11 @@ static weft_status check_unknown(struct gda_failover *f, const struct gda_initia
     return WEFT_OK;
 }
 
+static const uint16_t *mark_to(const struct gda *gda, const struct gda_initiator *initiator, int pe)
+{
+    return &gda->dc->marks[(size_t)pe * gda->count + gda_dc_adapter_of(gda, initiator)];
+}
+
 static weft_status find_executed(struct gda_failover *f, const struct gda_initiator *initiator,
                                  const struct gda_dc_pending *pending, struct dc_run *run)
 {
@@ -307,6 +312,10 @@ static weft_status find_executed(struct gda_failover *f, const struct gda_initia
         status = read_mark(f, gda_dc_adapter_of(f->gda, initiator), run->pe, &arrived);
     if (status)
         return status;
+    /* No number of this run, nor the one before: something else has written there. */
+    uint16_t last = *mark_to(f->gda, initiator, run->pe);
+    if (run->has_mark && (uint16_t)(last - arrived) > (uint16_t)(last - run->first_mark + 1))
+        return give_up(initiator, run->pe);
     find_unknown(f, initiator, pending, arrived, run);
     return check_unknown(f, initiator, pending, run);
 }

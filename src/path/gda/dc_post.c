@@ -313,8 +313,8 @@ weft_status gda_dc_reserve(const struct gda *gda, uint32_t adapter, int pe, uint
     pthread_mutex_lock(&initiator->lock);
     if (unlikely(!is_ready(gda, initiator, pe)))
         status = await_ready(gda, initiator, pe);
-    if (unlikely(initiator->losses) && !status)
-        status = gda_dc_find_loss(initiator, pe, UINT64_MAX);
+    if (unlikely(atomic_load_explicit(&gda->dc_lost, memory_order_relaxed)) && !status)
+        status = gda_dc_find_loss(gda, initiator, pe, UINT64_MAX);
     if (unlikely(!status && gda_dc_state_of(gda, pe, adapter) == GDA_DC_LOST))
         status =
             base_fail(WEFT_ERR_PATH,
@@ -342,8 +342,6 @@ weft_status gda_dc_await(const struct gda *gda, struct gda_initiator *initiator,
     path_wait_end(&wait);
     if (status || !atomic_load(&gda->dc_lost))
         return status;
-    pthread_mutex_lock(&initiator->lock);
-    status = gda_dc_find_loss(initiator, pe, target);
-    pthread_mutex_unlock(&initiator->lock);
-    return status;
+    /* Without the initiator's lock: its holder may wait for this thread to free a result slot. */
+    return gda_dc_find_loss(gda, initiator, pe, target);
 }

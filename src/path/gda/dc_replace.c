@@ -35,12 +35,16 @@ weft_status gda_dc_explain_fault(const struct gda *gda, const struct gda_initiat
                               gda_syndrome_text(fault->syndrome), fault->syndrome, fault->vendor);
 }
 
-weft_status gda_dc_find_loss(const struct gda_initiator *initiator, int pe, uint64_t target)
+weft_status gda_dc_find_loss(const struct gda *gda, const struct gda_initiator *initiator, int pe,
+                             uint64_t target)
 {
-    for (const struct gda_dc_loss *loss = initiator->losses; loss; loss = loss->next)
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&gda->dc->loss_lock);
+    for (const struct gda_dc_loss *loss = initiator->losses; loss && !status; loss = loss->next)
         if (loss->pe == pe && (loss->from < target || !loss->from))
-            return base_fail(loss->status, "%s", loss->sentence);
-    return WEFT_OK;
+            status = base_fail(loss->status, "%s", loss->sentence);
+    pthread_mutex_unlock(&gda->dc->loss_lock);
+    return status;
 }
 
 weft_status gda_dc_note_loss(struct gda *gda, struct gda_initiator *initiator, int pe,
@@ -54,8 +58,10 @@ weft_status gda_dc_note_loss(struct gda *gda, struct gda_initiator *initiator, i
     loss->status = why;
     snprintf(loss->sentence, sizeof loss->sentence, "%s", base_last_error());
     log_debug(LOG_GDA, "path gda: requests by DC to PE %d are lost: %s", pe, loss->sentence);
+    pthread_mutex_lock(&gda->dc->loss_lock);
     loss->next = initiator->losses;
     initiator->losses = loss;
+    pthread_mutex_unlock(&gda->dc->loss_lock);
     for (uint32_t a = 0; a < gda->count; a++)
         atomic_store(&gda->dc->pairs[(size_t)pe * gda->count + a], GDA_DC_LOST);
     /* Before the lost requests count as complete: see gda_await(). */
