@@ -453,5 +453,13 @@ bool send_target(struct qp *qp, const struct wqe_address *a)
     qp->requester.remote_qpn = a->dctn;
     qp->requester.remote_key = a->key;
     qp->requester.opens_dc = true;
+    /* A later process at this address begins with a later number. */
+    d->connections = d->connections ? d->connections + 1 : (uint32_t)(d->now >> 20);
+    qp->requester.connection = d->connections ? d->connections : ++d->connections;
+    qp->requester.connection_psn = qp->requester.psn;
+    if (address_is_ip(address)) {
+        qp->requester.source_port = a->source_port;
+        qp->requester.window = roce_window(qp);
+    }
     return true;
 }

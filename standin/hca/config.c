@@ -32,6 +32,7 @@ static const struct variable {
     {"SOFT_HCA_IDLE_US", NULL, 1000, 1, 1000000, offsetof(struct config, idle_us)},
     {"SOFT_HCA_ATOMICS", "hca weak global none", ATOMICS_HCA, 0, 0,
      offsetof(struct config, atomics)},
+    {"SOFT_HCA_DC", NULL, 1, 0, 1, offsetof(struct config, dc)},
     {"SOFT_HCA_APART", NULL, 0, 0, 1, offsetof(struct config, apart)},
     {"SOFT_HCA_FAIL_AT", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_at)},
     {"SOFT_HCA_FAIL_DEVICES", NULL, 255, 1, 255, offsetof(struct config, fail_devices)},

@@ -32,6 +32,7 @@ struct config {
     unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
     unsigned fail_at; /* number of the request, or for FAIL_CREATE of the command that creates a
                          queue, from 1, at which `fail` happens; 0: never */
+    unsigned dc;      /* 0: the device reports no DC */
     unsigned fail_devices; /* the devices that fail, bit N: mlx5_softN */
     unsigned fail;         /* enum config_fail */
     unsigned ring_kib;     /* kiB of each ring between two processes */

@@ -193,7 +193,7 @@ static int query_caps(struct command *c)
     if (type == GENERAL) {
         set(c->out, cqe_version, 1);
         set(c->out, half_address, c->device->config->link == LINK_IB);
-        set(c->out, dct, gid_count(c->device) == 1); /* RoCE v2 has no DC here */
+        set(c->out, dct, c->device->config->dc);
         set(c->out, log_bf, 9);
     } else if (type == ATOMIC) {
         if (c->device->config->atomics == ATOMICS_NONE) /* all fields are 0 */

@@ -169,6 +169,7 @@ struct responder {
     uint8_t message;
     uint32_t rkey, rest;
     uint64_t address;
+    uint32_t connection; /* DC over RoCE: its number */
     struct replay replays[MAX_READS];
     unsigned replay_next;
     struct responder *next;
@@ -218,7 +219,9 @@ struct qp_requester {
     uint32_t late_nak_psn;
     uint32_t first_psn;
     uint8_t max_reads, timeout, retry_count, rnr_retry, retries, rnr_tries;
-    bool opens_dc;            /* DC: the next packet opens a connection */
+    bool opens_dc;       /* DC: the next packet opens a connection */
+    uint32_t connection; /* DC: number of the connection, and PSN of its first packet */
+    uint32_t connection_psn;
     bool response_lost;       /* Retransmitted because a response was missing; no progress since. */
     uint16_t counted_end;     /* requests before this index were counted for SOFT_HCA_FAIL_AT */
     uint64_t wait_until;      /* ns; no packet is sent before this time */
@@ -315,6 +318,7 @@ struct device {
     uint64_t now;     /* ns; time of this pass */
     bool unreachable; /* SOFT_HCA_FAIL: packets to and from the device are lost */
     uint64_t random;
+    uint32_t connections;   /* number of the last connection of a DC initiator */
     struct roce *roce;      /* NULL: no RoCE address */
     struct gpu_engine *gpu; /* NULL: no send queue is in GPU memory */
 

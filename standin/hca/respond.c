@@ -14,6 +14,8 @@ enum {
     CQE_SEND_IMMEDIATE = 3,
     CQE_SEND_INVALIDATE = 4,
     MAX_DC_RESPONDERS = 4096,
+    OLD_CONNECTIONS =
+        1 << 16, /* a connection of a lower number is older, unless it is that far away */
 };
 
 /* A request packet that is being executed. */
@@ -398,6 +400,15 @@ static bool run_atomic(struct respond_request *r)
 
 /* --- QP and connection of a packet --- */
 
+static void open_connection(struct responder *s, uint32_t psn)
+{
+    s->expected_psn = psn;
+    s->ack_psn = psn_add(psn, 0xffffff);
+    s->nak_sent = s->receiving = false;
+    s->message = PACKET_PAD;
+    memset(s->replays, 0, sizeof s->replays);
+}
+
 static struct responder *find_dc_responder(struct qp *qp, const struct packet *p, uint32_t from)
 {
     unsigned count = 0;
@@ -410,17 +421,20 @@ static struct responder *find_dc_responder(struct qp *qp, const struct packet *p
         qp->responder.next = s;
         s->qpn = p->from_qpn;
         s->from = from;
+        s->connection = p->connection - (p->connection != 0);
     }
-    if (s && p->flags & PACKET_OPENS) {
-        s->expected_psn = p->psn;
-        s->ack_psn = psn_add(p->psn, 0xffffff);
-        s->nak_sent = s->receiving = false;
-        s->message = PACKET_PAD;
-        memset(s->replays, 0, sizeof s->replays);
+    /* A network may deliver a packet of an earlier connection late. */
+    int32_t newer = s ? (int32_t)(p->connection - s->connection) : 0;
+    if (newer < 0 && newer > -OLD_CONNECTIONS)
+        return NULL;
+    if (s && newer) {
+        s->connection = p->connection;
+        open_connection(s, p->msn);
     }
+    if (s && p->flags & PACKET_OPENS)
+        open_connection(s, p->psn);
     return s;
 }
-
 static bool find_responder(struct respond_request *r)
 {
     const struct packet *p = r->packet;

@@ -31,7 +31,8 @@ enum {
     PACKET_SOLICITED = 8,
     /* DC: the payload begins with the access key; the sender is a DC initiator */
     PACKET_DC = 16,
-    PACKET_OPENS = 32,      /* DC: opens a connection; the responder discards the previous state */
+    /* DC, not over RoCE: opens a connection; the responder discards the previous state */
+    PACKET_OPENS = 32,
     PACKET_INVALIDATE = 64, /* `immediate` is a key of the responder, to be invalidated */
     PACKET_MAX_PAYLOAD = 4096 + 8,
 };
@@ -46,8 +47,11 @@ struct packet {
     uint32_t length;    /* FIRST: bytes of the message; RNR NAK: timer code */
     uint32_t rkey;      /* FIRST */
     uint32_t immediate; /* NAK: syndrome; ATOMIC: bytes, and bit 8: compare and swap */
-    uint32_t msn;       /* responses: message sequence number of the responder */
-    uint64_t address;   /* FIRST */
+    /* Responses: message sequence number of the responder. DC requests over RoCE: PSN of the first
+     * packet of the connection. */
+    uint32_t msn;
+    uint32_t connection; /* DC requests over RoCE: number of the connection; else 0 */
+    uint64_t address;    /* FIRST */
 };
 
 /* Values of `immediate` of a NAK besides completion syndromes. */

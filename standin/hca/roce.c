@@ -27,7 +27,7 @@ enum {
     WINDOW_PACKETS = 64, /* linux soft RoCE queues 128 */
     SOURCES_MOST = 64,   /* source ports of a device */
     /* bytes of all headers that a network MTU must hold besides a path MTU */
-    HEADERS_MOST = 80,
+    HEADERS_MOST = 84,
     HEADERS_MOST_IPV6 = HEADERS_MOST + 20,
     PROBE_INTERVAL_NS = 20000000,
     PROBES_MOST = 50, /* one second in all */
@@ -430,7 +430,7 @@ enum roce_peer_kind roce_query_peer(struct qp *qp)
 {
     struct roce_peer *p = qp->requester.link ? qp->requester.link->roce : NULL;
     uint64_t now = qp->device->now;
-    if (!p)
+    if (!p || qp->type == QP_DCI) /* no other HCA knows the format of DC */
         return ROCE_PEER_SOFT;
     if (p->kind != ROCE_PEER_UNKNOWN || (p->probes && now - p->probed_at < PROBE_INTERVAL_NS))
         return p->kind;
@@ -447,17 +447,32 @@ enum roce_peer_kind roce_query_peer(struct qp *qp)
 
 /* --- Receiving --- */
 
-/* Puts a packet into a ring. If the ring is full, the packet is lost. */
-static void put_packet(struct ring *ring, const struct packet *p, const uint8_t *payload)
+/* Puts a packet into a ring; the payload of a DC request begins with its key. If the ring is full,
+ * the packet is lost. */
+static void put_packet(struct ring *ring, const struct packet *p, const uint8_t *payload,
+                       const uint8_t *key)
 {
-    struct packet *to = ring_reserve(ring, p->bytes);
+    const uint32_t key_bytes = p->flags & PACKET_DC ? ROCE_DC_KEY_BYTES : 0;
+    struct packet *to = ring_reserve(ring, p->bytes + key_bytes);
     if (!to)
         return;
     *to = *p;
+    to->bytes += key_bytes;
+    memcpy(to + 1, key, key_bytes);
     if (p->bytes)
-        memcpy(to + 1, payload, p->bytes);
+        memcpy((uint8_t *)(to + 1) + key_bytes, payload, p->bytes);
     ring_commit(ring, to);
     ring_publish(ring);
+}
+
+/* Returns the link to a peer that sends a QP a packet, NULL: there is none. A DC target gets a link
+ * to each initiator; packets are lost until it exists. */
+static struct link_out *link_of(struct device *d, const struct qp *qp, uint32_t from)
+{
+    struct link_out *link = qp->type == QP_DCT ? link_find(d, from) : qp->requester.link;
+    if (qp->type == QP_DCT && !link && from)
+        link_request(d, from);
+    return link && link->roce && link->address == from ? link : NULL;
 }
 
 void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, uint32_t from,
@@ -471,8 +486,8 @@ void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, ui
     if (!roce_target(bytes, n, &qpn))
         return;
     struct qp *qp = qp_find(d, qpn);
-    if (!qp || !qp->requester.link || !qp->requester.link->roce ||
-        qp->requester.link->address != from)
+    struct link_out *link = qp ? link_of(d, qp, from) : NULL;
+    if (!link)
         return;
     if (d->config->check_icrc && !roce_is_whole(bytes, n, &route)) {
         d->record.damaged++;
@@ -480,15 +495,17 @@ void roce_handle_datagram(struct device *d, const uint8_t *bytes, uint32_t n, ui
     }
     if (!roce_decode(bytes, n, qp->requester.mtu, &p, &payload, scratch))
         return;
-    /* Packets do not name their source QP: it is the one that this QP is connected to. */
-    p.from_qpn = qp->requester.remote_qpn;
-    struct roce_peer *peer = qp->requester.link->roce;
+    /* Other packets do not name their source QP: it is the one that this QP is connected to. */
+    if (!(p.flags & PACKET_DC))
+        p.from_qpn = qp->requester.remote_qpn;
+    struct roce_peer *peer = link->roce;
     if (p.kind == PACKET_PROBE)
         send_control(qp, PACKET_PROBE_REPLY);
     else if (p.kind == PACKET_PROBE_REPLY)
         peer->kind = ROCE_PEER_SOFT;
     else
-        put_packet(roce_is_response(p.kind) ? &peer->responses : &peer->arriving, &p, payload);
+        put_packet(roce_is_response(p.kind) ? &peer->responses : &peer->arriving, &p, payload,
+                   bytes + ROCE_DC_KEY_AT);
 }
 
 bool roce_receive(struct device *d)

@@ -70,6 +70,7 @@ enum {
     MASKED = 0xc2,
     VALUE = 0x12,
     VALUE_4 = 0xc3,
+    DC_REQUEST = 0xc4,    /* the opcode of the RC request follows */
     COMPARE_BIT = 1 << 8, /* in `immediate` of an atomic packet */
 };
 
@@ -145,6 +146,12 @@ static void put16(uint8_t *at, uint32_t v)
     at[1] = (uint8_t)v;
 }
 
+static void put24(uint8_t *at, uint32_t v)
+{
+    at[0] = (uint8_t)(v >> 16);
+    put16(at + 1, v);
+}
+
 static void put32(uint8_t *at, uint32_t v)
 {
     put16(at, v >> 16);
@@ -160,6 +167,11 @@ static void put64(uint8_t *at, uint64_t v)
 static uint32_t get32(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static uint32_t get24(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
 }
 
 static uint64_t get_net64(const uint8_t *at)
@@ -325,27 +337,43 @@ static uint8_t *put_headers(uint8_t *at, const struct packet *p, const struct fo
     return at;
 }
 
+/* Returns the bytes of the header of a DC request. The key is the beginning of its payload. */
+static uint32_t put_dc(uint8_t *at, const struct packet *p, uint8_t opcode, const uint8_t *key)
+{
+    if (!(p->flags & PACKET_DC))
+        return 0;
+    at[0] = opcode;
+    at[1] = (uint8_t)__builtin_ctz(p->mtu);
+    put24(at + 2, p->msn);
+    put24(at + 5, p->from_qpn);
+    put32(at + 8, p->connection);
+    memcpy(at + 12, key, ROCE_DC_KEY_BYTES);
+    return ROCE_DC_BYTES;
+}
+
 size_t roce_encode(const struct packet *p, const uint8_t *payload, const struct roce_route *route,
                    uint8_t *out)
 {
     uint64_t numbers[4] = {0};
+    const uint32_t key = p->flags & PACKET_DC ? ROCE_DC_KEY_BYTES : 0, data = p->bytes - key;
     bool counts = p->kind == PACKET_ATOMIC || p->kind == PACKET_ATOMIC_VALUE;
     if (counts)
-        memcpy(numbers, payload, p->bytes < sizeof numbers ? p->bytes : sizeof numbers);
+        memcpy(numbers, payload + key, data < sizeof numbers ? data : sizeof numbers);
     const struct form *f = form_for(p, numbers);
-    uint32_t bytes = f && f->headers & HAS_PAYLOAD ? p->bytes : 0, pad = -bytes & 3;
+    uint32_t bytes = f && f->headers & HAS_PAYLOAD ? data : 0, pad = -bytes & 3;
     bool request = !roce_is_response(p->kind);
     bool ask = request && (p->flags & LAST || p->psn % ROCE_ACK_INTERVAL == ROCE_ACK_INTERVAL - 1);
     if (!f || bytes > 4096)
         return 0;
-    out[0] = f->opcode;
+    out[0] = key ? DC_REQUEST : f->opcode;
     out[1] = (uint8_t)((p->flags & PACKET_SOLICITED ? 0x80 : 0) | 0x40 | pad << 4);
     put16(out + 2, 0xffff);
     put32(out + 4, p->to_qpn);
     put32(out + 8, (ask ? 1u << 31 : 0) | p->psn);
-    uint8_t *at = put_headers(out + ROCE_TRANSPORT_BYTES, p, f, numbers);
+    uint32_t dc = put_dc(out + ROCE_TRANSPORT_BYTES, p, f->opcode, payload);
+    uint8_t *at = put_headers(out + ROCE_TRANSPORT_BYTES + dc, p, f, numbers);
     if (bytes)
-        memcpy(at, payload, bytes);
+        memcpy(at, payload + key, bytes);
     memset(at + bytes, 0, pad);
     size_t n = (size_t)(at - out) + bytes + pad;
     put_check(out, n, route);
@@ -452,26 +480,49 @@ static bool is_length_valid(const struct form *f, uint32_t bytes, uint32_t mtu)
     return bytes <= mtu && (bytes || f->flags & FIRST);
 }
 
+/* Decodes the header of a DC request, and its RC opcode. False: it is not one. */
+static bool get_dc(struct packet *p, const uint8_t *bytes, size_t n, uint8_t *opcode)
+{
+    enum { LOG_MTU_LEAST = 8, LOG_MTU_MOST = 12 };
+    const uint8_t *at = bytes + ROCE_TRANSPORT_BYTES;
+    if (n < ROCE_TRANSPORT_BYTES + ROCE_DC_BYTES + ROCE_CHECK_BYTES || at[1] < LOG_MTU_LEAST ||
+        at[1] > LOG_MTU_MOST)
+        return false;
+    *opcode = at[0];
+    p->mtu = (uint16_t)(1u << at[1]);
+    p->msn = get24(at + 2);
+    p->from_qpn = get24(at + 5);
+    p->connection = get32(at + 8);
+    const struct form *f = form_of(*opcode);
+    return f && f->opcode >> 5 == RELIABLE >> 5 ? !roce_is_response(f->kind) : *opcode == MASKED;
+}
+
 bool roce_decode(const uint8_t *bytes, size_t n, uint32_t mtu, struct packet *p,
                  const uint8_t **payload, uint64_t scratch[4])
 {
-    const struct form *f = form_of(bytes[0]);
+    uint8_t opcode = bytes[0];
+    const bool dc = opcode == DC_REQUEST;
+    const uint32_t dc_bytes = dc ? ROCE_DC_BYTES : 0;
     *p = (struct packet){.kind = PACKET_INVALID,
                          .mtu = (uint16_t)mtu,
                          .to_qpn = get32(bytes + 4) & 0xffffff,
                          .psn = get32(bytes + 8) & 0xffffff};
     *payload = bytes;
+    if (dc && !get_dc(p, bytes, n, &opcode))
+        return false;
+    const struct form *f = form_of(opcode);
     if (!f)
-        return bytes[0] >> 5 == RELIABLE >> 5;
-    size_t head = headers_bytes(f), rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
+        return opcode >> 5 == RELIABLE >> 5;
+    size_t head = headers_bytes(f) + dc_bytes, rest = n - ROCE_CHECK_BYTES, pad = bytes[1] >> 4 & 3;
     bool request = !roce_is_response(f->kind);
-    if (head + pad > rest || !is_length_valid(f, (uint32_t)(rest - head - pad), mtu))
+    p->flags = dc ? PACKET_DC : 0;
+    if (head + pad > rest || !is_length_valid(f, (uint32_t)(rest - head - pad), p->mtu))
         return request && f->opcode >> 5 == RELIABLE >> 5;
     p->kind = f->kind;
-    p->flags = (uint8_t)(f->flags | (bytes[1] & 0x80 && f->flags & LAST ? PACKET_SOLICITED : 0));
+    p->flags |= (uint8_t)(f->flags | (bytes[1] & 0x80 && f->flags & LAST ? PACKET_SOLICITED : 0));
     p->bytes = p->length = (uint32_t)(rest - head - pad);
     *payload = bytes + head;
-    if (!get_headers(p, f, bytes + ROCE_TRANSPORT_BYTES, scratch))
+    if (!get_headers(p, f, bytes + ROCE_TRANSPORT_BYTES + dc_bytes, scratch))
         return false;
     if (!(f->headers & HAS_PAYLOAD))
         *payload = (const uint8_t *)scratch;

@@ -14,6 +14,10 @@ enum {
     ROCE_ATOMIC_BYTES = 32, /* payload of PACKET_ATOMIC: four 8-byte operands in host byte order */
     /* Longest datagram in bytes: headers, 4096 bytes, ICRC. */
     ROCE_BYTES_MOST = 4096 + 64,
+    /* Where the access key is in a DC request, behind the rest of its own header. */
+    ROCE_DC_KEY_AT = ROCE_TRANSPORT_BYTES + 12,
+    ROCE_DC_KEY_BYTES = 8,
+    ROCE_DC_BYTES = 20, /* bytes of that header */
     /* The requester requests an ACK in the middle of a message after this many PSNs. */
     ROCE_ACK_INTERVAL = 8,
 };
@@ -30,6 +34,11 @@ struct roce_route {
 enum { ROCE_PSEUDO_BYTES_MOST = 48 };
 size_t roce_pseudo_header(const struct roce_route *route, size_t bytes,
                           uint8_t out[ROCE_PSEUDO_BYTES_MOST]);
+
+/* A DC request is an opcode of this HCA and a header of its own before those of the RC request: RC
+ * opcode; log2 of the path MTU; PSN of the first packet of the connection and source QP, 3 bytes
+ * each; number of the connection, 4 bytes; access key. A packet opens its connection if none of it
+ * has arrived before, so that each may be lost, repeated or late. Responses are those of RC. */
 
 /* roce_encode: writes the datagram of a packet and its payload with ICRC. Returns its length in
  * bytes, or 0 for a packet without a format. `out` has ROCE_BYTES_MOST bytes. */

@@ -164,6 +164,15 @@ static bool must_inject_failure(struct qp *qp)
     return d->config->fail == FAIL_REQUEST;
 }
 
+/* Whether a request by DC reaches that address: a port with an IP address reaches those of its
+ * kind. */
+static bool is_reachable(const struct qp *qp, uint32_t address)
+{
+    uint32_t own = roce_address(qp->device);
+    return address_is_ip(address) ? own && address_is_ipv6(own) == address_is_ipv6(address)
+                                  : address;
+}
+
 /* Loads the WQE at `taken`. False: the QP has a fault. */
 static bool load_next_wqe(struct qp *qp)
 {
@@ -199,11 +208,10 @@ static bool load_next_wqe(struct qp *qp)
         send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_NO_ATOMICS);
         return false;
     }
-    uint32_t address = w->address.present ? send_target_address(qp, &w->address) : 1;
-    if (!address || address_is_ip(address)) {
-        log_error(qp->device, "QP 0x%x: the request at 0x%x names %s", qp->qpn, qp->send.taken,
-                  address ? "an IP address, which DC does not support"
-                          : "no LID or GID of a software HCA");
+    if (w->address.present && !is_reachable(qp, send_target_address(qp, &w->address))) {
+        log_error(qp->device,
+                  "QP 0x%x: the request at 0x%x names no LID or GID that this port reaches",
+                  qp->qpn, qp->send.taken);
         send_raise_fault(qp, SYNDROME_LOCAL_QP_OPERATION, VENDOR_ADDRESS);
         return false;
     }
@@ -324,8 +332,15 @@ static void fill_header(struct qp *qp, struct packet *p, uint32_t payload)
                          .length = (uint32_t)(w->length - qp->current.offset),
                          .rkey = w->rkey,
                          .address = w->remote + qp->current.offset};
-    if (qp->type == QP_DCI)
-        p->flags |= PACKET_DC | (qp->requester.opens_dc ? PACKET_OPENS : 0);
+    if (qp->type != QP_DCI)
+        return;
+    p->flags |= PACKET_DC;
+    if (qp->requester.link->roce) {
+        p->connection = qp->requester.connection;
+        p->msn = qp->requester.connection_psn;
+    } else if (qp->requester.opens_dc) {
+        p->flags |= PACKET_OPENS;
+    }
 }
 
 static uint8_t fill_payload(struct qp *qp, struct packet *p, uint32_t payload)

@@ -65,6 +65,7 @@ struct wqe_atomic {
 struct wqe_address {
     bool present, full; /* full: 48 bytes with a GID, otherwise 16 bytes */
     uint32_t dctn;
+    uint16_t source_port; /* of UDP, in place of the LID */
     uint64_t key;
     uint16_t lid;
     uint8_t gid[16];
@@ -203,6 +204,7 @@ WQE_INLINE unsigned wqe_address_decode(const uint32_t *w, unsigned at, unsigned 
     a->full = number >> 31;
     a->dctn = number & 0xffffff;
     a->lid = wqe_u32(w, at * 4 + 3) & 0xffff;
+    a->source_port = (uint16_t)a->lid;
     if (!a->full)
         return 1;
     if (at + 3 > units)

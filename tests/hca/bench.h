@@ -64,6 +64,7 @@ static uint64_t bench_clock;
 
 /* Mock results. */
 static uint32_t wire_window;           /* roce_window() of links over the wire */
+static uint32_t wire_address;          /* roce_address() */
 static enum roce_peer_kind wire_other; /* roce_query_peer() */
 static unsigned far_puts, far_gets, far_settles, far_fail_at; /* 0: none fails */
 static bool far_is_held;
@@ -129,6 +130,12 @@ uint32_t address_of_gid(const uint8_t *gid)
 uint32_t roce_window(const struct qp *qp)
 {
     return qp->requester.link && qp->requester.link->roce ? wire_window : 0;
+}
+
+uint32_t roce_address(const struct device *d)
+{
+    (void)d;
+    return wire_address;
 }
 
 enum roce_peer_kind roce_query_peer(struct qp *qp)

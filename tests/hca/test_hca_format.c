@@ -23,6 +23,8 @@ static void say_packet(const uint8_t *bytes, size_t n, uint32_t mtu)
         "messages %x address %llx",
         good ? "read" : "refused", p.kind, p.flags, p.bytes, p.mtu, p.to_qpn, p.psn, p.length,
         p.rkey, p.immediate, p.msn, (unsigned long long)p.address);
+    if (p.flags & PACKET_DC)
+        say(" by DC from %x connection %x", p.from_qpn, p.connection);
     for (uint32_t i = 0; good && i < p.bytes && i < 32; i++)
         say("%s%02x", i ? "" : " ", payload[i]);
     say("\n");
@@ -58,6 +60,37 @@ static void one(struct packet p, const void *payload)
     struct roce_route other = route;
     other.to++;
     assert_false(roce_is_whole(out, n, &other));
+}
+
+/* Requests of DC, whose payload begins with a key; and some whose header is wrong. */
+static void dc_requests(const uint8_t *payload)
+{
+    static const uint8_t kinds[] = {PACKET_SEND, PACKET_WRITE, PACKET_READ, PACKET_ATOMIC};
+    static const struct {
+        uint8_t opcode, log_mtu;
+        size_t n;
+    } wrong[] = {{0x0a, 7, 60},  {0x0a, 13, 60}, {0x11, 11, 40}, {0x10, 11, 40}, {0xc0, 11, 40},
+                 {0xc3, 11, 44}, {0xc4, 11, 60}, {0x77, 11, 60}, {0x0a, 11, 35}, {0x0a, 11, 47}};
+    uint64_t operands[5] = {0xfedcba98, 0x0102030405060708, 0, 0x1112131415161718, 0};
+    struct packet p = {.from_qpn = 0x7a7b7c, .mtu = 2048, .connection = 0x81020304, .length = 13};
+    for (size_t k = 0; k < 2 * sizeof kinds; k++) {
+        bool atomic = kinds[k / 2] == PACKET_ATOMIC, data = k < 4;
+        p.kind = kinds[k / 2];
+        p.flags = PACKET_DC | (data ? PACKET_FIRST : 0) | (data && k % 2 ? PACKET_LAST : 0);
+        p.bytes = 8 + (atomic ? 32 : !data ? 0 : k % 2 ? 13 : 2048);
+        p.immediate = k % 2 ? 8 : 4;
+        one(p, atomic ? (const void *)operands : payload);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t bytes[64] = {0xc4, 0x40, 0xff, 0xff};
+        for (size_t at = 14; at < sizeof bytes; at++)
+            bytes[at] = (uint8_t)(3 * at);
+        bytes[12] = wrong[i].opcode;
+        bytes[13] = wrong[i].log_mtu;
+        say("opcode %02x by DC, mtu 2^%u, %zu bytes\n", wrong[i].opcode, wrong[i].log_mtu,
+            wrong[i].n);
+        say_packet(bytes, wrong[i].n, 1024);
+    }
 }
 
 static void as_written(void **state)
@@ -110,6 +143,7 @@ static void as_written(void **state)
     }
     one((struct packet){.kind = PACKET_ATOMIC_VALUE, .bytes = 8}, payload);
     one((struct packet){.kind = PACKET_ATOMIC_VALUE, .bytes = 4}, payload);
+    dc_requests(payload);
     /* How every opcode with every length and padding is decoded. */
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         unsigned before = 99;

@@ -1145,6 +1145,41 @@ static void late_refusals(void)
     }
 }
 
+/* Over RoCE each request names its connection, which may be opened by any of its packets. */
+static void dc_over_roce(void)
+{
+    static char wire;
+    struct qp *qp = queue_make(QP_DCI);
+    config.link = LINK_ROCE;
+    wire_window = 5;
+    links_out[0].roce = (struct roce_peer *)(void *)&wire;
+    links_out[0].address = 0x0a000007;
+    device.connections = 0;
+    device.now = (uint64_t)1234 << 20;
+    for (unsigned i = 0; i < 4; i++) {
+        wire_address = i == 3 ? 0 : 0x0a000001; /* the last request finds no address here */
+        request_begin(qp, WQE_WRITE, 0, COMPLETES);
+        put_address(0x1234567890, (0x9123 + (i == 2)) | 1u << 31, (uint16_t)(0xc077 + i));
+        put_long(0);
+        put_long(0);
+        put_long(0);
+        put_word(0xffff);
+        put_word(0x0a000007);
+        put_remote(0x7700000000, 0x5501);
+        put_segment(MEMORY, 600 + i, LKEY);
+        request_end(qp);
+        go(qp, i == 3 ? "not reached" : "over RoCE");
+        if (i == 3)
+            break;
+        acked(qp, qp->requester.psn - 1, "come");
+        say("  connection %u from %06x port %x window %u\n", qp->requester.connection,
+            qp->requester.connection_psn, qp->requester.source_port, qp->requester.window);
+    }
+    links_out[0].roce = NULL;
+    links_out[0].address = REMOTE_LID;
+    wire_address = 0;
+}
+
 static void dc_links(void)
 {
     struct qp *qp = queue_make(QP_DCI);
@@ -1227,6 +1262,7 @@ TEST(ahead_of_data)
 TEST(changed_requests)
 TEST(late_refusals)
 TEST(dc_links)
+TEST(dc_over_roce)
 
 static void all_is_as_written(void **state)
 {
@@ -1265,6 +1301,7 @@ int main(void)
         cmocka_unit_test(test_changed_requests),
         cmocka_unit_test(test_late_refusals),
         cmocka_unit_test(test_dc_links),
+        cmocka_unit_test(test_dc_over_roce),
         cmocka_unit_test(all_is_as_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -616,6 +616,36 @@ static void far_memory(void)
         }
 }
 
+/* Over RoCE each packet names its connection, and any of them may come first, twice or late. */
+static void connections_of_dc(void)
+{
+    static const struct {
+        uint32_t connection, first, psn;
+        const char *what;
+    } cases[] = {{900, 40, 40, "a connection"},
+                 {900, 40, 41, "it goes on"},
+                 {900, 40, 40, "a packet of it comes twice"},
+                 {901, 50, 51, "the second packet of the next one comes first"},
+                 {901, 50, 50, "its first packet"},
+                 {900, 40, 42, "a late packet of the one before"},
+                 {901, 50, 51, "it goes on"},
+                 {901u - (1u << 17), 9, 9, "another process"},
+                 {902, 60, 60, "the next one again"}};
+    struct qp *qp = responder(QP_DCT);
+    uint8_t keyed[100] = {8, 7, 6, 5, 4, 3, 2, 1, 'a', 'b', 'c', 'd'};
+    qp->dc_key = 0x0102030405060708;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct packet p = write_of(12, ONLY | PACKET_DC, 4, 5);
+        p.from_qpn = 0x7001;
+        p.psn = cases[i].psn;
+        p.msn = cases[i].first;
+        p.connection = cases[i].connection;
+        next_psn = 0;
+        arrives(qp, p, keyed);
+        respond(cases[i].what);
+    }
+}
+
 static void targets_of_dc(void)
 {
     struct qp *qp = responder(QP_DCT);
@@ -1445,6 +1475,7 @@ TEST(many_at_once)
 TEST(bursts)
 TEST(far_memory)
 TEST(targets_of_dc)
+TEST(connections_of_dc)
 TEST(acknowledgements_are_forgotten)
 TEST(broken_rings)
 TEST(adversarial)
@@ -1483,6 +1514,7 @@ int main(void)
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_far_memory),
         cmocka_unit_test(test_targets_of_dc),
+        cmocka_unit_test(test_connections_of_dc),
         cmocka_unit_test(test_acknowledgements_are_forgotten),
         cmocka_unit_test(test_broken_rings),
         cmocka_unit_test(test_adversarial),

@@ -29,7 +29,7 @@ struct side {
     struct ibv_mr *mr;
     uint8_t *memory;
     struct ibv_port_attr port;
-    union ibv_gid gid, last_gid; /* DC uses the first, RC the last */
+    union ibv_gid gid, last_gid; /* the device's GUID is in the first; queues use the last */
     int last_gid_index;
 };
 
@@ -56,8 +56,8 @@ static void open_side(struct side *s, bool events, bool srq, int more_access)
         s->srq =
             ibv_create_srq(s->pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 7, .max_sge = 2}});
     assert_int_equal(ibv_query_port(s->context, 1, &s->port), 0);
-    assert_int_equal(ibv_query_gid(s->context, 1, 0, &s->gid), 0);
     s->last_gid_index = s->port.gid_tbl_len - 1;
+    assert_int_equal(ibv_query_gid(s->context, 1, 0, &s->gid), 0);
     assert_int_equal(ibv_query_gid(s->context, 1, s->last_gid_index, &s->last_gid), 0);
 }
 
@@ -91,7 +91,8 @@ static void to_address(const struct side *to, struct ibv_ah_attr *ah)
 {
     ah->dlid = to->port.lid;
     ah->is_global = 1;
-    ah->grh.dgid = to->gid;
+    ah->grh.dgid = to->last_gid;
+    ah->grh.sgid_index = (uint8_t)to->last_gid_index;
     ah->port_num = 1;
 }
 

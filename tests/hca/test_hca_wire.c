@@ -281,6 +281,22 @@ static void end(void)
 }
 
 /* Two links over the wire, with two queues each. */
+static uint32_t requested; /* of link_request() */
+
+struct link_out *link_find(struct device *d, uint32_t address)
+{
+    for (unsigned i = 0; i < d->links.out_count; i++)
+        if (d->links.out[i]->address == address)
+            return d->links.out[i];
+    return NULL;
+}
+
+void link_request(struct device *d, uint32_t address)
+{
+    (void)d;
+    requested = address;
+}
+
 static void begin_links(void)
 {
     begin(1);
@@ -437,7 +453,7 @@ static void addresses(void)
 
 static void path_mtus(void)
 {
-    static const int mtus[] = {65536, 4176, 4175, 9000, 1500, 1104, 1103, 592, 591, 336, 68};
+    static const int mtus[] = {65536, 4180, 4179, 9000, 1500, 1108, 1107, 596, 595, 340, 68};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6};
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(OWN)},
                        net = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(OWN ^ 1)},
@@ -726,6 +742,42 @@ static void packets_come(void)
     end();
 }
 
+/* A DC target has no peer: whoever has a link here may send to it. */
+static void targets_of_dc(void)
+{
+    static uint8_t data[64] = "the key of a target";
+    struct packet request = {.kind = PACKET_WRITE,
+                             .flags = PACKET_FIRST | PACKET_LAST | PACKET_DC,
+                             .bytes = 8 + 11,
+                             .length = 11,
+                             .mtu = 512,
+                             .to_qpn = 0x5001,
+                             .from_qpn = 0x4321,
+                             .msn = 0x77,
+                             .connection = 5,
+                             .psn = 0x79};
+    begin_links();
+    queues[0].type = QP_DCT;
+    queues[0].requester.link = NULL;
+    requested = 0;
+    arrives(request, data, PEER + 1, OWN);
+    request.from_qpn++;
+    arrives(request, data, PEER, OWN);
+    assert_true(roce_receive(&device));
+    assert_int_equal(requested, 0);
+    say("to a DC target, from two\n");
+    say_arrived();
+    arrives(request, data, PEER + 2, OWN);
+    assert_true(roce_receive(&device));
+    assert_int_equal(requested, PEER + 2);
+    out[0].roce = NULL; /* a link within the host */
+    arrives(request, data, PEER, OWN);
+    assert_true(roce_receive(&device));
+    say("from one without a link\n");
+    say_arrived();
+    end();
+}
+
 static void who_is_there(void)
 {
     begin_links();
@@ -775,6 +827,7 @@ TEST(the_kernel_takes_less)
 TEST(captured)
 TEST(the_network_misbehaves)
 TEST(packets_come)
+TEST(targets_of_dc)
 TEST(who_is_there)
 
 static void all_is_as_written(void **state)
@@ -794,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_captured),
         cmocka_unit_test(test_the_network_misbehaves),
         cmocka_unit_test(test_packets_come),
+        cmocka_unit_test(test_targets_of_dc),
         cmocka_unit_test(test_who_is_there),
         cmocka_unit_test(all_is_as_written),
     };

@@ -185,11 +185,13 @@ gda() {
     local program before addresses
     ip -n a addr add fd77::1/64 dev eth0 nodad && ip -n b addr add fd77::2/64 dev eth0 nodad ||
         fail "no IPv6 here"
+    # By RC and, with no RC peers, by DC.
     for addresses in 10.77.0.1,10.77.0.2 fd77::1,fd77::2; do
-        for program in rma atomic; do
+        for program in rma:-1 atomic:-1 rma:0 atomic:0; do
             before=$(came_from_a)
             WEFT_HEAP_SIZE=4M WEFT_PATH=gda WEFT_HCA=soft run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
-                --env SOFT_HCA_ADDRESS=$addresses --env SOFT_HCA_ICRC=check "$build/bin/job_$program"
+                --env SOFT_HCA_ADDRESS=$addresses --env SOFT_HCA_ICRC=check \
+                --env WEFT_TEST_GDA_RC=${program#*:} "$build/bin/job_${program%:*}"
             [ $(($(came_from_a) - before)) -gt 100000 ] ||
                 fail "job_$program over $addresses: too little has left host a"
         done

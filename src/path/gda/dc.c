@@ -20,7 +20,12 @@ struct gda_dc *gda_create_dc(int npes, uint32_t count, int rc_peers)
     dc->mtu = IBV_MTU_4096;
     dc->keys = calloc((size_t)npes, sizeof *dc->keys);
     dc->numbers = calloc((size_t)npes * count, sizeof *dc->numbers);
+    dc->pairs = calloc((size_t)npes * count, sizeof *dc->pairs);
+    dc->marks = calloc((size_t)npes * count, sizeof *dc->marks);
+    for (size_t i = 0; i < (size_t)npes * count && dc->marks; i++)
+        dc->marks[i] = GDA_DC_MARK_FIRST;
     pthread_mutex_init(&dc->test_lock, NULL);
+    pthread_mutex_init(&dc->loss_lock, NULL);
     for (uint32_t i = 0; i < GDA_ADAPTERS_MOST * GDA_INITIATORS; i++)
         pthread_mutex_init(&dc->initiators[i].lock, NULL);
     return dc;
@@ -110,7 +115,7 @@ static weft_status open_target(const struct gda_adapter *adapter, const struct g
 weft_status gda_create_targets(struct gda *gda)
 {
     struct gda_dc *dc = gda->dc;
-    weft_status status = dc->keys && dc->numbers
+    weft_status status = dc->keys && dc->numbers && dc->pairs && dc->marks
                              ? WEFT_OK
                              : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     for (uint32_t a = 0; a < gda->count && !status; a++) {
@@ -261,8 +266,11 @@ void gda_destroy_dc(struct gda *gda)
     for (uint32_t a = 0; a < GDA_ADAPTERS_MOST; a++)
         destroy_target(&gda->adapters->lib, &dc->targets[a]);
     pthread_mutex_destroy(&dc->test_lock);
+    pthread_mutex_destroy(&dc->loss_lock);
     free(dc->keys);
     free(dc->numbers);
+    free(dc->pairs);
+    free(dc->marks);
     free(dc);
     gda->dc = NULL;
 }

@@ -3,33 +3,57 @@
  * a PE take pinned memory. With more PEs than the limit of RC peers, a PE reaches the others by one
  * DC initiator per NIC, whose requests each name their target: the DC target of the peer's NIC.
  *
- *     dc.c       creates targets and initiators
- *     dc_post.c  posts requests of host threads, waits for them, and replaces an initiator that has
- *                failed
+ *     dc.c         creates targets and initiators
+ *     dc_post.c    posts requests of host threads, and waits for them
+ *     dc_test.c    tests the way to a peer at first use
+ *     dc_replace.c replaces an initiator that has failed, without another path
+ *     dc_move.c    with another path: the failover thread moves requests to it
  *
  * Only threads of the host post to an initiator, with its lock held: device code gives requests to
  * a DC peer to the proxy. An initiator has one connection at a time. It begins a request to another
  * target when all earlier requests are complete. When a request fails, those behind it that name
  * other targets have therefore not begun, and are posted again to a new initiator. Those that name
- * the same target may have been executed, and are lost with the peer. */
+ * the same target ("run") may have been executed. No NIC counts what it has executed by DC, so this
+ * PE writes marks, numbers in memory of the peer: one before the first request of a run whose
+ * repetition could be seen, and one behind each atomic. */
 #ifndef WEFT_PATH_GDA_DC_H
 #define WEFT_PATH_GDA_DC_H
 
 #include "path/gda/gda.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
+
+struct gda_failover;
 
 enum {
     GDA_INITIATORS = 4, /* for each NIC */
     GDA_DC_SCRATCH = 8, /* blocks of the longest request and of the NOP behind it, a power of two */
+    GDA_DC_MARK_BLOCKS = 2, /* blocks of a mark, at most; a request has up to two marks */
+    GDA_DC_MARK_BYTES = 2,
+    GDA_DC_MARK_FIRST = 1, /* what the test leaves in place of marks */
     GDA_DC_LOST_BYTES = 320,
+};
+
+/* How requests to a PE through a NIC are executed. ENDING: the failover thread executes those that
+ * are posted. MOVED: it executes each one, and its caller waits. LOST: none. */
+enum gda_dc_state { GDA_DC_WORKS, GDA_DC_ENDING, GDA_DC_MOVED, GDA_DC_LOST };
+
+/* A request that a thread hands over to the failover thread. The thread keeps the initiator's
+ * lock. */
+enum gda_dc_handed { GDA_DC_NONE, GDA_DC_HANDED, GDA_DC_TAKEN, GDA_DC_EXECUTED };
+
+/* An error completion. */
+struct gda_dc_fault {
+    uint64_t at; /* block of the request */
+    unsigned syndrome, vendor;
 };
 
 /* Requests to a PE that are lost. */
 struct gda_dc_loss {
     struct gda_dc_loss *next;
     int pe;
-    uint64_t from; /* the block of the first one */
+    uint64_t from; /* the block of the first one; 0: all later requests are lost too */
     weft_status status;
     char sentence[GDA_DC_LOST_BYTES];
 };
@@ -50,6 +74,14 @@ struct gda_initiator {
     uint64_t start, head; /* `head`: end of the posted blocks */
     uint32_t polled;      /* completion entries that have been read */
     int32_t *pes;         /* [depth] the PE that each block of the ring leads to */
+    bool marked;          /* the run of the last request has its first mark */
+    bool failed;          /* `fault` has ended the queue, and it is to be replaced */
+    bool closed;          /* there is no queue: the NIC has failed */
+    struct gda_dc_fault fault;
+    uint64_t noticed_ns; /* time when the failover thread noticed it; 0: it has not */
+    atomic_int handed;   /* enum gda_dc_handed */
+    int handed_pe;
+    weft_status handed_status;
     struct gda_dc_loss *losses;
     weft_status
         broken; /* It executes nothing any more: its port is down, or there is no new queue. */
@@ -74,7 +106,15 @@ struct gda_dc {
     uint32_t mtu;      /* the smallest of all PEs */
     struct gda_target targets[GDA_ADAPTERS_MOST];
     struct gda_initiator initiators[GDA_ADAPTERS_MOST * GDA_INITIATORS]; /* by NIC */
+    atomic_uchar *pairs;                 /* [npes][count] enum gda_dc_state */
+    atomic_uchar own[GDA_ADAPTERS_MOST]; /* enum gda_dc_state of the NIC, for all PEs */
+    uint16_t *marks;                     /* [npes][count] the last mark */
     pthread_mutex_t test_lock;
+    pthread_mutex_t loss_lock; /* of all `losses` */
+    /* The way that is being tested, since when. 0: none is. */
+    atomic_ullong test_ns;
+    int test_pe;
+    uint32_t test_adapter;
 };
 
 /* Whether the peer is reached by DC. RC peers are the nearest by number, in a ring of all PEs, so
@@ -94,6 +134,15 @@ static inline struct gda_initiator *gda_initiator_to(const struct gda *gda, uint
                                                      int pe)
 {
     return &gda->dc->initiators[adapter * GDA_INITIATORS + (uint32_t)pe % GDA_INITIATORS];
+}
+
+static inline enum gda_dc_state gda_dc_state_of(const struct gda *gda, int pe, uint32_t adapter)
+{
+    const struct gda_dc *dc = gda->dc;
+    unsigned own = atomic_load_explicit(&dc->own[adapter], memory_order_relaxed),
+             pair = atomic_load_explicit(&dc->pairs[(size_t)pe * gda->count + adapter],
+                                         memory_order_relaxed);
+    return (enum gda_dc_state)(own > pair ? own : pair);
 }
 
 /* The limit of RC peers. */
@@ -128,7 +177,8 @@ weft_status gda_open_initiator_queue(const struct gda *gda, struct gda_initiator
  * gda_dc_publish(). On failure the lock is free. */
 weft_status gda_dc_reserve(const struct gda *gda, uint32_t adapter, int pe, uint64_t *base);
 
-/* Posts the composed request, and releases the lock. Returns the block at which it is complete. */
+/* Posts the composed request, or has it executed if the way is MOVED, and releases the lock.
+ * Returns the block at which it is complete. */
 uint64_t gda_dc_publish(const struct gda *gda, uint32_t adapter, int pe);
 
 /* Waits until the first `target` blocks are complete. Fails if requests to PE pe before that block
@@ -136,10 +186,95 @@ uint64_t gda_dc_publish(const struct gda *gda, uint32_t adapter, int pe);
 weft_status gda_dc_await(const struct gda *gda, struct gda_initiator *initiator, int pe,
                          uint64_t target, enum box_operation operation);
 
-/* The NIC reaches no PE any more. The job ends if there are requests. */
-void gda_dc_stop(struct gda *gda, uint32_t adapter, const char *cause);
+/* Reads new completion entries. Returns false at an error, which ends the queue. The caller has the
+ * lock. */
+bool gda_dc_read_completions(struct gda_initiator *initiator, struct gda_dc_fault *fault);
+
+/* Whether a PE could see that a request, in the form of an RC queue, was executed twice: it is an
+ * atomic, or a write of one value, which the peer may have waited for, and changed since. */
+bool gda_dc_is_seen_twice(const void *request);
+
+/* Writes the doorbell record, and rings the doorbell. */
+void gda_dc_ring(struct gda_initiator *initiator);
+
+/* Parts of a request in the ring: the segments of the whole, their blocks, and the segments of the
+ * target's address. */
+uint32_t gda_dc_segments(const void *request);
+uint32_t gda_dc_blocks(uint32_t segments);
+uint32_t gda_dc_address_segments(const struct gda *gda, uint32_t adapter, int pe);
+
+static inline uint64_t gda_dc_done(const struct gda_initiator *initiator)
+{
+    return __atomic_load_n(&initiator->q.done, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t gda_dc_adapter_of(const struct gda *gda,
+                                         const struct gda_initiator *initiator)
+{
+    return (uint32_t)(initiator - gda->dc->initiators) / GDA_INITIATORS;
+}
+
+/* ----------------------------------------------------------------------------------- dc_test.c */
 
 /* Tests DC to PE pe through each NIC, unless that has been done. */
 weft_status gda_await_dc_peer(const struct gda *gda, int pe);
+
+/* The place of the mark for a NIC at PE pe. */
+struct weft_dev_gda_place gda_dc_mark_place(const struct gda *gda, int pe, uint32_t adapter);
+
+/* Whether PE pe has tested the way to this PE. */
+bool gda_dc_is_used_by(const struct gda *gda, int pe);
+
+/* -------------------------------------------------------------------------------- dc_replace.c */
+
+/* The requests that are not complete, in the form of the ring, and the PEs of their blocks. */
+struct gda_dc_pending {
+    uint32_t count; /* blocks */
+    char *blocks;
+    int32_t *pes;
+};
+weft_status gda_dc_copy_pending(const struct gda_initiator *initiator, uint64_t from,
+                                struct gda_dc_pending *pending);
+void gda_dc_free_pending(struct gda_dc_pending *pending);
+
+/* Opens a new queue in the same memory, and posts what is pending to it from block `from` on, but
+ * NOPs in place of requests to PE `without`. */
+weft_status gda_dc_reopen(const struct gda *gda, struct gda_initiator *initiator, uint64_t from,
+                          const struct gda_dc_pending *pending, int without);
+
+/* Replaces an initiator that has failed, where no other path takes over: requests to the PE of the
+ * first one are lost. A failure of that ends the job. */
+weft_status gda_dc_replace(struct gda *gda, struct gda_initiator *initiator,
+                           const struct gda_dc_fault *fault);
+
+/* Notes that requests to PE pe from block `from` on are lost, with this thread's last error. */
+weft_status gda_dc_note_loss(struct gda *gda, struct gda_initiator *initiator, int pe,
+                             uint64_t from, weft_status why);
+
+/* Fails if requests to PE pe before block `target` are lost. */
+weft_status gda_dc_find_loss(const struct gda *gda, const struct gda_initiator *initiator, int pe,
+                             uint64_t target);
+
+/* Fails with the launcher's report that PE pe has ended, or with the fault of the NIC. */
+weft_status gda_dc_explain_fault(const struct gda *gda, const struct gda_initiator *initiator,
+                                 int pe, const struct gda_dc_fault *fault);
+
+/* ----------------------------------------------------------------------------------- dc_move.c */
+
+/* The NIC, of this PE or of PE pe, reaches no PE any more. */
+void gda_dc_stop(struct gda_failover *f, uint32_t adapter, const char *cause);
+void gda_dc_stop_pair(struct gda_failover *f, int pe, uint32_t adapter, const char *cause);
+
+/* Reports to PEs that use this PE's target of the NIC that it executes nothing any more. */
+void gda_dc_report_stopped(struct gda_failover *f, uint32_t adapter);
+
+/* Executes what is to be executed. Returns whether there was something. Failover thread only. */
+bool gda_dc_advance(struct gda_failover *f);
+
+/* Appends what replaces NICs whose way to PE pe has failed, if there are any. */
+void gda_dc_describe_failed(const struct gda *gda, int pe, char *text, size_t bytes);
+
+/* Returns the first NIC from `first` on whose way to PE pe works; gda->count: none does. */
+uint32_t gda_dc_working_adapter(const struct gda *gda, int pe, uint32_t first);
 
 #endif

@@ -118,23 +118,22 @@ static void name_replacement(const struct gda_failover *f, int pe, uint32_t a, c
         snprintf(text, bytes, "path %s", f->spare_ops->name);
 }
 
-/* Reports the first failure of a NIC, and what replaces it for the peer. */
-static void report(struct gda_failover *f, const struct gda_failed_queue *queue, const char *cause)
+void gda_report_failure(struct gda_failover *f, int pe, uint32_t a, uint32_t number,
+                        const char *cause)
 {
     const struct path_world *world = f->gda->world;
-    uint32_t a = gda_queue_adapter(f->gda, queue->number);
+    const char *name = f->gda->adapters->one[a].name;
     char found[PATH_FOUND_BYTES], by[GDA_NAME_BYTES + 8], pair[32] = "a queue of ";
-    name_replacement(f, queue->pe, a, by, sizeof by);
-    if (queue->q.number) /* 0: the adapter has refused to create it */
-        snprintf(pair, sizeof pair, "queue pair %#x of ", queue->q.number);
-    snprintf(found, sizeof found, "requests of failed queues by %s: %s, port %d: %.200s", by,
-             queue->qp->adapter->name, GDA_PORT, cause);
+    name_replacement(f, pe, a, by, sizeof by);
+    if (number) /* 0: the adapter has refused to create it */
+        snprintf(pair, sizeof pair, "queue pair %#x of ", number);
+    snprintf(found, sizeof found, "%srequests of failed queues by %s: %s, port %d: %.200s",
+             gda_is_dc_peer(f->gda, pe) ? "by DC; " : "", by, name, GDA_PORT, cause);
     for (int kind = 0; kind < MEMORY_KINDS && world->report_found; kind++)
-        if (world->choices[kind] && world->choices[kind][queue->pe].path == PATH_GDA)
-            world->report_found(world, (weft_kind)kind, queue->pe, found);
+        if (world->choices[kind] && world->choices[kind][pe].path == PATH_GDA)
+            world->report_found(world, (weft_kind)kind, pe, found);
     if (f->warned[a]) {
-        log_debug(LOG_GDA, "path gda to PE %d: %s%s: %s", queue->pe, pair, queue->qp->adapter->name,
-                  cause);
+        log_debug(LOG_GDA, "path gda to PE %d: %s%s: %s", pe, pair, name, cause);
         return;
     }
     f->warned[a] = true;
@@ -142,7 +141,20 @@ static void report(struct gda_failover *f, const struct gda_failed_queue *queue,
         LOG_GDA,
         "path gda to PE %d: %s%s, port %d: %s; its requests, and those of other queues of this "
         "adapter that fail, go by %s",
-        queue->pe, pair, queue->qp->adapter->name, GDA_PORT, cause, by);
+        pe, pair, name, GDA_PORT, cause, by);
+}
+
+void gda_dc_describe_failed(const struct gda *gda, int pe, char *text, size_t bytes)
+{
+    char by[GDA_NAME_BYTES + 8];
+    for (uint32_t a = 0; a < gda->count; a++) {
+        size_t used = strlen(text);
+        if (gda_dc_state_of(gda, pe, a) == GDA_DC_WORKS)
+            continue;
+        name_replacement(gda->failover, pe, a, by, sizeof by);
+        snprintf(text + used, bytes - used, "; requests of failed queues by %s: %s, port %d", by,
+                 gda->adapters->one[a].name, GDA_PORT);
+    }
 }
 
 /* The constant part of the queue. */
@@ -254,7 +266,8 @@ static struct gda_failed_queue *note_failure(struct gda_failover *f, uint32_t nu
     f->failed_queues = queue;
     atomic_store(&f->states[number], GDA_QUEUE_ENDING);
     __atomic_store_n(&gda->some_failed, true, __ATOMIC_RELAXED);
-    report(f, queue, cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
+    gda_report_failure(f, queue->pe, gda_queue_adapter(gda, number), queue->q.number,
+                       cause ? cause : gda_syndrome_text((unsigned)(why >> 56)));
     return queue;
 }
 
@@ -286,7 +299,7 @@ static void stop_queue(struct gda_failover *f, uint32_t number, const char *caus
     stop_end(f, queue);
     if (queue->pe != f->gda->world->pe)
         return;
-    gda_close_target(f->gda, gda_queue_adapter(f->gda, number));
+    gda_dc_stop(f, gda_queue_adapter(f->gda, number), "a queue from the adapter to itself failed");
     gda_stop_new_links(f, "a queue from the adapter to itself failed");
     stop_queues_of(f, gda_queue_adapter(f->gda, number),
                    "a queue from the adapter to itself failed");
@@ -358,6 +371,15 @@ static void stop_queues_of_peer(struct gda_failover *f, int pe)
     }
 }
 
+static void stop_ways_to_peer(struct gda_failover *f, int pe)
+{
+    /* Acquire: what the peer has executed is in its memory. */
+    uint32_t stopped = __atomic_load_n(&gda_mail_of(f->gda, pe)->stopped, __ATOMIC_ACQUIRE);
+    for (uint32_t a = 0; a < f->gda->count && gda_is_dc_peer(f->gda, pe); a++)
+        if (stopped >> a & 1)
+            gda_dc_stop_pair(f, pe, a, "the peer has stopped its adapter");
+}
+
 /* Does what other PEs have left in the mail. Returns whether they have executed anything. */
 static bool read_mail(struct gda_failover *f)
 {
@@ -372,6 +394,7 @@ static bool read_mail(struct gda_failover *f)
             int pe = row * 64 + __builtin_ctzll(left);
             gda_begin_offered_link(f, pe);
             stop_queues_of_peer(f, pe);
+            stop_ways_to_peer(f, pe);
             any |= gda_execute_delegated(f, pe);
         }
     }
@@ -380,8 +403,8 @@ static bool read_mail(struct gda_failover *f)
 
 static void stop_adapter(struct gda_failover *f, uint32_t adapter)
 {
+    gda_dc_stop(f, adapter, "the port is down");
     stop_queues_of(f, adapter, "the port is down");
-    gda_dc_stop(f->gda, adapter, "the port is down");
 }
 
 /* A NIC without its port would retransmit for half a minute before it reports an error. */
@@ -604,6 +627,8 @@ static bool run_pass(struct gda_failover *f, bool own)
     bool any = gda_notice_failures(f);
     if (!own)
         any |= gda_advance_links(f);
+    if (!own)
+        any |= gda_dc_advance(f);
     for (struct gda_failed_queue *queue = f->failed_queues; queue; queue = queue->next)
         if (!own || queue->pe == f->gda->world->pe)
             any |= advance(f, queue);

@@ -84,6 +84,8 @@ struct gda_mail {
     struct gda_answer {
         uint64_t number, value;
     } answer;
+    /* Bit a: NIC a of the sender executes nothing by DC any more. */
+    uint32_t stopped, pad;
     uint64_t bells; /* bit b of row r: PE 64 r + b has left something */
 };
 
@@ -131,6 +133,7 @@ struct gda_failover {
     uint64_t checked_ns;      /* time of the last check of ports and queues */
     uint32_t next_check;      /* next queue in GPU memory to check */
     uint64_t down_ns[GDA_ADAPTERS_MOST]; /* time when the port was first seen down; 0: it is up */
+    uint32_t stopped;                    /* bit a: NIC a has failed, as peers by DC know */
     bool warned[GDA_ADAPTERS_MOST];      /* a failure of the NIC has been reported */
     bool ends_link;                      /* all queues to a PE are being stopped */
     weft_status lost;                    /* why requests are lost, for GDA_QUEUE_LOST */
@@ -148,6 +151,11 @@ uint32_t gda_link_queues(const struct gda *gda);
 
 /* Name of the queue in the mail, the same at both ends; `number` as above. */
 uint32_t gda_queue_name(const struct gda *gda, uint32_t number);
+
+/* Reports the failure of a queue to PE pe through NIC a, and what replaces the NIC for the peer.
+ * number: of the queue pair; 0: of any. */
+void gda_report_failure(struct gda_failover *f, int pe, uint32_t a, uint32_t number,
+                        const char *cause);
 
 /* Wakes the failover thread, which looks at the links that this PE wants. */
 void gda_raise_alarm(struct gda_failover *f);

@@ -13,6 +13,7 @@
  * are reissued only to another queue of it, else see mail.c. All keys are those of strict order,
  * and the flush, a read behind the requests, puts their data in memory before an atomic that
  * follows. */
+#include "path/gda/dc.h"
 #include "path/gda/failover.h"
 
 #include "base/status.h"
@@ -258,6 +259,8 @@ static weft_status continue_batch(struct gda_failover *f, struct gda_failed_queu
 uint32_t gda_working_adapter(const struct gda *gda, int pe, uint32_t first)
 {
     const struct gda_failover *f = gda->failover;
+    if (gda_is_dc_peer(gda, pe))
+        return gda_dc_working_adapter(gda, pe, first);
     for (uint32_t i = 0; f && i < gda->count; i++) {
         uint32_t a = (first + i) % gda->count;
         if (atomic_load_explicit(&f->states[gda_queue_index(gda, pe, gda->queues_per_pe + a)],
