@@ -50,6 +50,15 @@ grep -q '"right":false' <<<"$row" && fail "not right: $row"
 text=$("$weft" bench scale --pes 64,1500 --elements 100) || fail "table: status $?"
 awk 'length > 80 { exit 1 }' <<<"$text" || fail "a line of more than 80 columns"
 
+# Each number of PEs is predicted, measured and compared, and no process is left.
+text=$("$weft" bench scale --pes 3,10 --per-host 4 --elements 100 --measure) || fail "table with --measure: status $?"
+for row in "3 barriers" "3 exchanges" "10 barriers" "10 exchanges"; do
+    grep -qE "^ *$row in a row: predicted [0-9.]+ [mu]?s, measured [0-9.]+ [mu]?s \([0-9.]+ [mu]?s to [0-9.]+ [mu]?s\), ratio [0-9.]+$" <<<"$text" ||
+        fail "$row: $text"
+done
+awk 'length > 100 { exit 1 }' <<<"$text" || fail "a line of more than 100 columns"
+pgrep -f "$weft bench scale --as-" >&2 && fail "processes are left"
+
 for words in "--pes=0" "--pes=100000" "--pes=8,x" "--pes=" "--per-host=0" "--fan-out=0" "--bytes=-1" "--cpus=x"; do
     text=$("$weft" bench scale "$words" 2>&1)
     [ $? = 2 ] || fail "$words: not status 2"

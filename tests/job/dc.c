@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path gda with DC queues to PEs beyond WEFT_TEST_GDA_RC:
  *
- *     reached  Each pair's reason names RC or DC, and says that the way is tested when it has been
+ *     reached  Each pair's reason names RC or DC, and says when its path has been tested by being
  *              used.
  *     none     An adapter has no DC: each pair's reason says so.
  *     many     Threads of each PE put, get and add over initiators that they share.

@@ -22,7 +22,7 @@ bool scale_run_collectives(const struct scale_job *job, struct scale_outcome *ou
                                              .elements = job->elements,
                                              .flag_ns = costs->flag_ns,
                                              .copy_ns = costs->copy_ns,
-                                             .post_ns = costs->plain.send_ns,
+                                             .post_ns = costs->between_hosts.up.send_ns,
                                              .latency_ns = costs->latency_ns,
                                              .byte_ns = costs->byte_ns};
     outcome->memory = tool_scale_memory(job->pes, outcome->hosts);

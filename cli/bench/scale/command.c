@@ -159,6 +159,8 @@ int bench_scale(int argc, char **argv)
                 .costs = {.latency_ns = -1, .byte_ns = 8.0 / 25, .flag_ns = 200}}};
     if (argc > 2 && strcmp(argv[1], "--as-shell") == 0)
         return scale_be_shell(argc - 2, argv + 2);
+    if (argc > 2 && strcmp(argv[1], "--as-child") == 0)
+        return scale_be_child(argc - 2, argv + 2);
     if (argc > 2 && strcmp(argv[1], "--as-pe") == 0)
         return scale_be_pe(argc - 2, argv + 2);
     if (cli_parse(&scale_argp, argc, argv, 0, &options))
@@ -167,7 +169,8 @@ int bench_scale(int argc, char **argv)
         options.job.costs.latency_ns = options.measure ? 0 : 20000;
     if (options.measure && !options.cpus_given)
         options.job.costs.cpus = count_own_cpus();
-    if (!scale_costs_measure(&options.job.costs))
+    const struct scale_processes one_host = {.hosts = 1, .per_host = options.job.per_host};
+    if (!scale_costs_measure(&one_host, &options.job.costs))
         return EXIT_FAULT;
     if (!options.json)
         scale_print_head(&options.job);

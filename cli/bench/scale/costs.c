@@ -1,158 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a frame costs on this machine: times of the real wire (boot/hub/wire.h), of the system calls
- * around it, and of a process that wakes up. See scale.h. */
-#include "bench/scale/scale.h"
+/* The times of struct scale_costs on this machine: of frames, by groups of processes (group.c) and
+ * by wires in one process, and of copies. See scale.h. */
+#include "bench/scale/group.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { SMALL_BYTES = 16, LARGE_BYTES = 49152, FRAMES = 300, BEST_OF = 5, TURNS = 400, GROUPS = 10 };
+enum { LARGE_BYTES = 16384, BEST_OF = 5 };
 
-static bool report_errno(const char *what)
+/* Time of the CPUs for a frame to a child and its answer, with all processes of a job. It grows
+ * with the processes, whose memory the caches do not hold. Where there are too few to keep all CPUs
+ * busy, one CPU shows it. */
+static bool measure_work(const struct scale_group *what, int hosts, int cpus,
+                         struct scale_group_costs *group, double *work_ns)
 {
-    fprintf(stderr, "weft bench scale: %s: %s\n", what, strerror(errno));
-    return false;
-}
-
-/* Mean times of one frame of `bytes` bytes: the least of BEST_OF. */
-static bool time_frames(struct wire ends[2], size_t bytes, double *send_ns, double *receive_ns)
-{
-    static const char payload[LARGE_BYTES];
-    *send_ns = *receive_ns = 1e18;
-    for (int repetition = 0; repetition < BEST_OF; repetition++) {
-        uint64_t sending = 0, receiving = 0;
-        for (int i = 0; i < FRAMES; i++) {
-            uint64_t began = clock_now_ns();
-            weft_status status = wire_post(&ends[0], FRAME_PART, 0, payload, bytes, -1);
-            uint64_t sent = clock_now_ns();
-            struct wire_frame *frame = NULL;
-            while (!status && !(frame = wire_take(&ends[1])) && !(status = wire_read(&ends[1])))
-                status = wire_flush(&ends[0]);
-            receiving += clock_now_ns() - sent;
-            sending += sent - began;
-            wire_frame_free(frame);
-            if (status) {
-                fprintf(stderr, "weft bench scale: %s\n", weft_last_error());
-                return false;
-            }
-        }
-        *send_ns = (double)sending / FRAMES < *send_ns ? (double)sending / FRAMES : *send_ns;
-        *receive_ns =
-            (double)receiving / FRAMES < *receive_ns ? (double)receiving / FRAMES : *receive_ns;
-    }
-    return true;
-}
-
-/* Two ends of a TCP connection of this machine. */
-static bool open_tcp_pair(int fds[2])
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
-    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good =
-        listening >= 0 && fds[0] >= 0 && bind(listening, (struct sockaddr *)&at, sizeof at) == 0 &&
-        listen(listening, 1) == 0 && getsockname(listening, (struct sockaddr *)&at, &bytes) == 0 &&
-        connect(fds[0], (struct sockaddr *)&at, sizeof at) == 0;
-    fds[1] = good ? accept4(listening, NULL, NULL, SOCK_CLOEXEC) : -1;
-    if (listening >= 0)
-        close(listening);
-    if (fds[1] < 0)
-        return report_errno("a TCP connection on this machine");
-    rendezvous_tune(fds[0]);
-    rendezvous_tune(fds[1]);
-    return true;
-}
-
-/* Between agent and PE over AF_UNIX; between hosts over TCP, with tags. */
-static bool measure_wire(bool keyed, struct scale_frame_cost *cost)
-{
-    const uint8_t keys[2][WIRE_KEY_BYTES] = {{1}, {2}};
-    struct wire ends[2];
-    double small_send, small_receive, large_send, large_receive;
-    int fds[2];
-    if (keyed ? !open_tcp_pair(fds)
-              : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0 &&
-                    !report_errno("a socket pair"))
+    const bool busy = cpus && hosts >= cpus;
+    if (!(busy ? scale_measure_groups(what, hosts, group) : scale_measure_group(what, true, group)))
         return false;
-    for (int i = 0; i < 2; i++)
-        wire_init(&ends[i], fds[i], keyed ? keys : NULL, i == 0);
-    bool good = time_frames(ends, SMALL_BYTES, &small_send, &small_receive) &&
-                time_frames(ends, LARGE_BYTES, &large_send, &large_receive);
-    wire_close(&ends[0]);
-    wire_close(&ends[1]);
-    if (!good)
-        return false;
-    const double more = LARGE_BYTES - SMALL_BYTES;
-    *cost = (struct scale_frame_cost){.send_ns = small_send,
-                                      .send_byte_ns = (large_send - small_send) / more,
-                                      .receive_ns = small_receive,
-                                      .receive_byte_ns = (large_receive - small_receive) / more};
-    if (cost->send_byte_ns < 0)
-        cost->send_byte_ns = 0;
-    if (cost->receive_byte_ns < 0)
-        cost->receive_byte_ns = 0;
+    *work_ns = group->round_ns / what->children * (busy ? (double)cpus / hosts : 1);
     return true;
 }
 
-/* Half of the round trip of a byte between two processes that sleep until it comes: the mean of the
- * best group. */
-static bool measure_wake(double *wake_ns)
+static double positive(double ns)
 {
-    int fds[2];
-    char byte = 0;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-        return report_errno("a socket pair");
-    pid_t echo = fork();
-    if (echo < 0)
-        return report_errno("fork");
-    if (echo == 0) {
-        close(fds[0]);
-        while (read(fds[1], &byte, 1) == 1 && write(fds[1], &byte, 1) == 1)
-            ;
-        _exit(0);
-    }
-    close(fds[1]);
-    bool good = true;
-    *wake_ns = 1e18;
-    for (int group = 0; group < GROUPS && good; group++) {
-        uint64_t began = clock_now_ns();
-        for (int i = 0; i < TURNS / GROUPS && good; i++)
-            good = write(fds[0], &byte, 1) == 1 && read(fds[0], &byte, 1) == 1;
-        const double ns = (double)(clock_now_ns() - began) / (TURNS / GROUPS) / 2;
-        *wake_ns = ns < *wake_ns ? ns : *wake_ns;
-    }
-    close(fds[0]);
-    waitpid(echo, NULL, 0);
-    return good || report_errno("a byte between two processes");
+    return ns > 0 ? ns : 0;
 }
 
-/* The system calls of run.c and agent.c around a frame: epoll_wait(), and epoll_ctl() of the wire
- * that a frame was posted to. */
-static bool measure_turn(double *turn_ns)
+/* Frames of one kind. What they do not take of the work is that of starting processes. A round of
+ * one child where the scheduler places it, compared with one on the same CPU, shows what two starts
+ * on idle CPUs take longer, a part of which is the sender's time. */
+static bool measure_kind(bool between_hosts, const struct scale_processes *job, int cpus,
+                         struct scale_kind_cost *kind)
 {
-    int fds[2], epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN}, got;
-    if (epoll < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-        return report_errno("epoll");
-    bool good = write(fds[1], "", 1) == 1 && epoll_ctl(epoll, EPOLL_CTL_ADD, fds[0], &event) == 0;
-    uint64_t began = clock_now_ns();
-    for (int i = 0; i < TURNS && good; i++)
-        good = epoll_wait(epoll, &got, 1, -1) == 1 &&
-               epoll_ctl(epoll, EPOLL_CTL_MOD, fds[0], &event) == 0;
-    *turn_ns = (double)(clock_now_ns() - began) / TURNS;
-    close(fds[0]);
-    close(fds[1]);
-    close(epoll);
-    return good || report_errno("epoll");
+    const int children = job->per_host < SCALE_GROUP_MOST ? job->per_host : SCALE_GROUP_MOST;
+    const struct scale_group small = {between_hosts, children, 0},
+                             large = {between_hosts, children, LARGE_BYTES},
+                             single = {between_hosts, 1, 0};
+    struct scale_group_costs group, other, one, free;
+    double work_ns, large_ns;
+    if (!measure_work(&small, job->hosts, cpus, &group, &work_ns) ||
+        !measure_work(&large, job->hosts, cpus, &other, &large_ns) ||
+        !scale_measure_group(&single, true, &one) || !scale_measure_group(&single, false, &free))
+        return false;
+    const double rest_ns = work_ns - one.down.receive_ns - group.up.send_ns - group.up.receive_ns;
+    *kind = (struct scale_kind_cost){.down = one.down, .up = group.up};
+    kind->byte_ns = positive((large_ns - work_ns) / LARGE_BYTES / 2);
+    if (kind->down.send_ns > rest_ns) /* the child interrupted the parent */
+        kind->down.send_ns = positive(rest_ns);
+    kind->switch_ns = positive(rest_ns - kind->down.send_ns);
+    kind->wake_ns = positive(free.down.send_ns - one.down.send_ns);
+    kind->idle_ns = (free.round_ns - one.round_ns) / 2 - kind->wake_ns;
+    return true;
 }
 
 /* A copy of a block that is larger than the caches of a core. */
@@ -176,14 +75,14 @@ static bool measure_copy(double *copy_ns)
     return good;
 }
 
-bool scale_costs_measure(struct scale_costs *costs)
+bool scale_costs_measure(const struct scale_processes *job, struct scale_costs *costs)
 {
     const struct crypto_driver *crypto;
     if (crypto_load(&crypto)) {
         fprintf(stderr, "weft bench scale: %s\n", weft_last_error());
         return false;
     }
-    return measure_wire(false, &costs->plain) && measure_wire(true, &costs->keyed) &&
-           measure_wake(&costs->wake_ns) && measure_turn(&costs->turn_ns) &&
+    return measure_kind(false, job, costs->cpus, &costs->in_host) &&
+           measure_kind(true, job, costs->cpus, &costs->between_hosts) &&
            measure_copy(&costs->copy_ns);
 }

@@ -60,6 +60,7 @@ static void connect_pe(struct simulation *simulation, struct agent *agent, int i
     pe->to_agent.wire = wire;
     pe->to_agent.number = i;
     pe->to_agent.agent = agent->state.index;
+    pe->to_agent.up = true;
     pe->from_agent = scale_make_link(simulation, &agent->process, &pe->process);
     pe->from_agent.deliver = scale_deliver_to_pe;
     pe->from_agent.number = agent->run.first + i;
@@ -81,6 +82,7 @@ static void connect_child(struct simulation *simulation, struct simulated_proces
     child->from_parent.deliver = scale_deliver_from_parent;
     child->from_parent.wire = &child->state.up;
     child->from_parent.agent = child->state.index;
+    child->to_parent.up = true;
     child->to_parent.between_hosts = child->from_parent.between_hosts = true;
     child->state.up = (struct wire){.fd = MADE_UP_FD, .simulation = &child->to_parent.base};
     *wire = (struct wire){.fd = MADE_UP_FD, .simulation = &child->from_parent.base};
@@ -109,8 +111,9 @@ bool scale_make_job(struct simulation *simulation)
     simulation->hosts = (job->pes + job->per_host - 1) / job->per_host;
     simulation->agents = calloc((size_t)simulation->hosts, sizeof *simulation->agents);
     simulation->pes = calloc((size_t)job->pes, sizeof *simulation->pes);
-    simulation->cpus = job->costs.cpus ? calloc((size_t)job->costs.cpus, sizeof(double)) : NULL;
-    bool good = simulation->agents && simulation->pes && (!job->costs.cpus || simulation->cpus) &&
+    simulation->cpus.count = job->costs.cpus;
+    simulation->cpus.taken = calloc((size_t)job->costs.cpus + 1, sizeof(bool));
+    bool good = simulation->agents && simulation->pes && simulation->cpus.taken &&
                 make_run(simulation, &simulation->launcher, job->pes, 0) &&
                 list_hosts_below(simulation, &simulation->launcher, 0, simulation->hosts);
     for (int host = 0; good && host < simulation->hosts; host++)
@@ -149,7 +152,7 @@ void scale_free_job(struct simulation *simulation)
         free_run(&agent->run);
     }
     free_run(&simulation->launcher);
-    free(simulation->cpus);
+    free(simulation->cpus.taken);
     free(simulation->agents);
     free(simulation->pes);
 }

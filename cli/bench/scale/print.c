@@ -33,6 +33,16 @@ static struct text format_bytes(uint64_t bytes)
     return made;
 }
 
+static void print_kind(const char *name, const struct scale_kind_cost *kind)
+{
+    printf("Measured %s: %.1f us to send a frame down, %.1f to receive it;\n"
+           "%.1f and %.1f up; %.2f ns for a byte; %.1f us to start a process that slept,\n"
+           "on an idle CPU %.1f more, and %.1f of the sender.\n",
+           name, kind->down.send_ns / 1e3, kind->down.receive_ns / 1e3, kind->up.send_ns / 1e3,
+           kind->up.receive_ns / 1e3, kind->byte_ns, kind->switch_ns / 1e3, kind->idle_ns / 1e3,
+           kind->wake_ns / 1e3);
+}
+
 void scale_print_head(const struct scale_job *job)
 {
     const struct scale_costs *c = &job->costs;
@@ -40,12 +50,8 @@ void scale_print_head(const struct scale_job *job)
            "Real code: launcher, hub, agents; collectives by node. Simulated: wires, CPUs,\n"
            "links. Left out: ssh, the start of processes, paths, what programs compute.\n",
            job->per_host, job->fan_out);
-    printf("A frame, measured here: %.1f us to send, %.1f us to receive; between hosts %.1f\n"
-           "and %.1f us, and %.2f and %.2f ns for a byte. A process takes %.1f us around a\n"
-           "frame, and %.1f us to wake.\n",
-           c->plain.send_ns / 1e3, c->plain.receive_ns / 1e3, c->keyed.send_ns / 1e3,
-           c->keyed.receive_ns / 1e3, c->keyed.send_byte_ns, c->keyed.receive_byte_ns,
-           c->turn_ns / 1e3, c->wake_ns / 1e3);
+    print_kind("in a host", &c->in_host);
+    print_kind("between hosts", &c->between_hosts);
     printf("A copy takes %.2f ns for a byte. Given: %.0f us between hosts, %.0f Gbit/s per link,\n"
            "%.1f us for a flag in a node, ",
            c->copy_ns, c->latency_ns / 1e3, c->byte_ns > 0 ? 8 / c->byte_ns : 0.0,
@@ -58,6 +64,14 @@ void scale_print_head(const struct scale_job *job)
            "chain of frames, each sent because of the one before.\n\n");
     printf("%6s %5s %2s %-9s %9s %9s %9s %6s %9s\n", "PEs", "hosts", "lv", "step", "frames",
            "launcher", "sends", "rounds", "time");
+}
+
+static void print_compared(int pes, const char *name, const struct scale_compared *times)
+{
+    printf("%6d %ss in a row: predicted %s, measured %s", pes, name,
+           format_time(times->predicted_us).text, format_time(times->measured_us).text);
+    printf(" (%s to %s), ratio %.2f\n", format_time(times->least_us).text,
+           format_time(times->most_us).text, times->predicted_us / times->measured_us);
 }
 
 void scale_print_row(const struct scale_job *job, const struct scale_outcome *outcome,
@@ -96,8 +110,10 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
         printf("%6d %-31s  measured %llu frames in, %llu out\n", job->pes, "",
                (unsigned long long)measured->frames_to_launcher,
                (unsigned long long)measured->frames_of_launcher);
-        printf("%6d measured barrier %s, exchange %s\n", job->pes,
-               format_time(measured->barrier_us).text, format_time(measured->exchange_us).text);
+        for (int i = 0; i < SCALE_REPEATED; i++)
+            print_compared(job->pes, scale_step_names[SCALE_BARRIER + i], &measured->times[i]);
+        printf("%6d meanwhile %.0f %% of the busy time of the CPUs was that of other processes\n",
+               job->pes, 100 * measured->others);
     }
     if (!outcome->right)
         printf("%6d WRONG: not every PE got what the others sent\n", job->pes);
@@ -128,6 +144,21 @@ static json_t *collectives_json(const struct scale_outcome *outcome)
     return collectives;
 }
 
+static json_t *times_json(const struct scale_measured *measured)
+{
+    json_t *made = json_pack("{s:I, s:I, s:f}", "frames_to_launcher",
+                             (json_int_t)measured->frames_to_launcher, "frames_of_launcher",
+                             (json_int_t)measured->frames_of_launcher, "others", measured->others);
+    for (int i = 0; i < SCALE_REPEATED; i++) {
+        const struct scale_compared *times = &measured->times[i];
+        json_object_set_new(made, scale_step_names[SCALE_BARRIER + i],
+                            json_pack("{s:f, s:f, s:f, s:f}", "predicted_us", times->predicted_us,
+                                      "measured_us", times->measured_us, "least_us",
+                                      times->least_us, "most_us", times->most_us));
+    }
+    return made;
+}
+
 void scale_print_json(const struct scale_job *job, const struct scale_outcome *outcome,
                       const struct scale_measured *measured)
 {
@@ -151,12 +182,7 @@ void scale_print_json(const struct scale_job *job, const struct scale_outcome *o
                   "paths", (json_int_t)outcome->memory.paths, "nics",
                   (json_int_t)outcome->memory.nics));
     if (measured)
-        json_object_set_new(row, "measured",
-                            json_pack("{s:I, s:I, s:f, s:f}", "frames_to_launcher",
-                                      (json_int_t)measured->frames_to_launcher,
-                                      "frames_of_launcher",
-                                      (json_int_t)measured->frames_of_launcher, "barrier_us",
-                                      measured->barrier_us, "exchange_us", measured->exchange_us));
+        json_object_set_new(row, "measured", times_json(measured));
     json_dumpf(row, stdout, JSON_COMPACT);
     putchar('\n');
     fflush(stdout);

@@ -18,12 +18,24 @@ enum occurrence { ARRIVAL, TURN };
 
 /* A process. Its frames are handled one after the other. */
 struct simulated_process {
-    enum occurrence what;            /* TURN: it handles the next frame */
-    bool due;                        /* such an event is in the queue */
-    bool slept;                      /* it slept until the first frame came */
-    double busy_ns;                  /* virtual time until which it works */
-    int chain;                       /* frames in the longest chain that led to its state */
-    struct on_its_way *first, *last; /* frames that have arrived */
+    enum occurrence what;              /* TURN: it handles the next frame, or sleeps */
+    const struct scale_kind_cost *own; /* whose times of a switch are its own */
+    bool begins;                       /* a PE that first does simulation->begin() */
+    bool runs;                         /* it has a CPU, or waits for one */
+    bool starts;                       /* it slept, or waited for a CPU, until this turn */
+    bool on_idle;                      /* on a CPU that was idle */
+    int cpu;                           /* that it has or had last */
+    double busy_ns;                    /* virtual time until which it works */
+    int chain;                         /* frames in the longest chain that led to its state */
+    struct on_its_way *first, *last;   /* frames that have arrived */
+    struct simulated_process *next;    /* that waits for a CPU after this one */
+};
+
+/* The CPUs that all processes share. Who waits gets one in the order of waiting. */
+struct simulated_cpus {
+    int count;                              /* 0: each process has its own */
+    bool *taken;                            /* [count] */
+    struct simulated_process *first, *last; /* waiting */
 };
 
 /* One direction between two processes. */
@@ -35,7 +47,7 @@ struct simulated_link {
     struct wire *wire; /* that the receiver reads; NULL: the receiver is a PE */
     int number;        /* of the PE in its host, or index of the child; by direction */
     int agent;         /* the agent at one of the ends */
-    bool between_hosts;
+    bool up, between_hosts;
     double arrived_ns; /* frames do not overtake each other */
 };
 
@@ -49,11 +61,12 @@ struct on_its_way {
 };
 
 struct simulated_pe {
-    struct simulated_process process;
+    struct simulated_process process; /* must be first */
     struct simulated_link to_agent, from_agent;
     size_t left; /* bytes of its exchange that are not sent yet */
     bool exchanging, notified;
     uint64_t exchanges;
+    int again; /* exchanges after this one, which it begins at once */
 };
 
 struct agent {
@@ -74,16 +87,26 @@ struct simulation {
     struct agent *agents;
     struct simulated_pe *pes;
     int hosts;
-    double *cpus;
+    struct simulated_cpus cpus;
+    void (*begin)(struct simulation *simulation, struct simulated_pe *pe);
     struct payload *last; /* the payload that was posted last, which the next frame may share */
     enum scale_step step;
     size_t bytes; /* of the exchange of this step */
     int working;  /* PEs that have not completed the step */
     struct scale_outcome *outcome;
     double began_ns, ended_ns;
+    double repeated_from_ns, repeated_until_ns; /* of repeated exchanges, at PE 0 */
     int began_chain;
     bool failed;
 };
+
+/* processes.c */
+
+/* A frame has arrived for a process, or it begins something. */
+void scale_wake(struct simulation *simulation, struct simulated_process *process, double ns);
+bool scale_starts_on_idle(const struct simulation *simulation,
+                          const struct simulated_process *process); /* if it is woken now */
+void scale_handle_all(struct simulation *simulation); /* until no frame is on its way */
 
 /* wires.c */
 
@@ -92,7 +115,7 @@ void scale_post(struct simulated_link *link, uint32_t type, int number, const vo
                 size_t bytes);
 struct simulated_link scale_make_link(struct simulation *simulation, struct simulated_process *from,
                                       struct simulated_process *to);
-void scale_handle_all(struct simulation *simulation); /* until no frame is on its way */
+void scale_handle_frame(struct simulation *simulation, struct on_its_way *frame);
 void scale_drop_all(struct simulation *simulation);
 
 /* job.c */

@@ -7,11 +7,12 @@
 #include "bench/scale/simulated.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-enum { SAMPLES = 16 };
+enum { SAMPLES = 16, REPEATED = 20, REPEATED_BEFORE = 5 };
 
 const char *const scale_step_names[SCALE_STEPS] = {"start", "barrier", "exchange", "death",
                                                    "finalize"};
@@ -37,11 +38,22 @@ static void send_slice(struct simulation *simulation, struct simulated_pe *pe)
     scale_post(&pe->to_agent, FRAME_PART, 0, part, bytes);
 }
 
-static void begin_exchange(struct simulation *simulation, struct simulated_pe *pe, size_t bytes)
+static void begin_exchange(struct simulation *simulation, struct simulated_pe *pe)
 {
     pe->exchanging = true;
-    pe->left = bytes;
+    pe->left = simulation->bytes;
     send_slice(simulation, pe);
+}
+
+static void join_job(struct simulation *simulation, struct simulated_pe *pe)
+{
+    scale_post(&pe->to_agent, FRAME_JOIN, 0, NULL, 0);
+    begin_exchange(simulation, pe);
+}
+
+static void leave_job(struct simulation *simulation, struct simulated_pe *pe)
+{
+    scale_post(&pe->to_agent, FRAME_BYE, 1, NULL, 0);
 }
 
 /* Checks the size of an answer, and some of the parts. */
@@ -67,6 +79,20 @@ static void complete_step(struct simulation *simulation)
     simulation->working--;
 }
 
+static void end_exchange(struct simulation *simulation, struct simulated_pe *pe)
+{
+    pe->exchanging = false;
+    pe->exchanges++;
+    if (pe == simulation->pes && pe->again == REPEATED)
+        simulation->repeated_from_ns = pe->process.busy_ns;
+    if (pe == simulation->pes)
+        simulation->repeated_until_ns = pe->process.busy_ns;
+    if (pe->again-- > 0)
+        begin_exchange(simulation, pe);
+    else
+        complete_step(simulation);
+}
+
 void scale_deliver_to_pe(struct simulated_link *link, struct wire_frame *frame)
 {
     struct simulation *simulation = link->simulation;
@@ -80,9 +106,7 @@ void scale_deliver_to_pe(struct simulated_link *link, struct wire_frame *frame)
         if (pe->left) {
             send_slice(simulation, pe);
         } else {
-            pe->exchanging = false;
-            pe->exchanges++;
-            complete_step(simulation);
+            end_exchange(simulation, pe);
         }
     }
     wire_frame_free(frame);
@@ -101,6 +125,13 @@ void scale_deliver_from_pe(struct simulated_link *link, struct wire_frame *frame
     run_agent_serve(&link->simulation->agents[link->agent].run, link->number);
 }
 
+static void begin_pe(struct simulation *simulation, struct simulated_process *process, double ns)
+{
+    process->begins = true;
+    process->busy_ns = ns;
+    scale_wake(simulation, process, ns);
+}
+
 /* What start_pes() of an agent does, without processes. */
 static void start_pes_of(struct simulation *simulation, struct agent *agent)
 {
@@ -116,11 +147,9 @@ static void start_pes_of(struct simulation *simulation, struct agent *agent)
                      (size_t)run->started * sizeof *pids);
     free(pids);
     for (int i = 0; i < run->started; i++) {
-        struct simulated_pe *pe = &simulation->pes[run->first + i];
-        pe->process.busy_ns = agent->process.busy_ns;
-        pe->process.chain = agent->process.chain;
-        scale_post(&pe->to_agent, FRAME_JOIN, 0, NULL, 0);
-        begin_exchange(simulation, pe, boot_node_record_bytes());
+        struct simulated_process *process = &simulation->pes[run->first + i].process;
+        process->chain = agent->process.chain;
+        begin_pe(simulation, process, agent->process.busy_ns);
     }
 }
 
@@ -193,10 +222,13 @@ void scale_deliver_from_child(struct simulated_link *link, struct wire_frame *fr
 static void begin_step(struct simulation *simulation, enum scale_step step)
 {
     const double latest = simulation->ended_ns;
+    const struct scale_costs *costs = &simulation->job->costs;
     simulation->began_chain += simulation->outcome->steps[simulation->step].rounds;
-    const struct simulated_process idle = {.busy_ns = latest, .chain = simulation->began_chain};
+    struct simulated_process idle = {
+        .own = &costs->in_host, .busy_ns = latest, .chain = simulation->began_chain};
     for (int pe = 0; pe < simulation->job->pes; pe++)
         simulation->pes[pe].process = idle;
+    idle.own = &costs->between_hosts;
     for (int host = 0; host < simulation->hosts; host++)
         simulation->agents[host].process = idle;
     simulation->launcher_process = idle;
@@ -213,12 +245,28 @@ static void run_events(struct simulation *simulation)
     simulation->failed |= simulation->working != 0;
 }
 
+static void begin_all_pes(struct simulation *simulation)
+{
+    for (int pe = 0; pe < simulation->job->pes; pe++)
+        begin_pe(simulation, &simulation->pes[pe].process, simulation->began_ns);
+}
+
 static void run_exchange(struct simulation *simulation, enum scale_step step, size_t bytes)
 {
     begin_step(simulation, step);
-    for (int pe = 0; pe < simulation->job->pes; pe++)
-        begin_exchange(simulation, &simulation->pes[pe], bytes);
+    simulation->begin = begin_exchange;
+    simulation->bytes = bytes;
+    begin_all_pes(simulation);
     run_events(simulation);
+}
+
+/* Returns the mean time of many exchanges, one directly after the other, at PE 0. */
+static double repeat_exchange(struct simulation *simulation, enum scale_step step, size_t bytes)
+{
+    for (int pe = 0; pe < simulation->job->pes; pe++)
+        simulation->pes[pe].again = REPEATED + REPEATED_BEFORE;
+    run_exchange(simulation, step, bytes);
+    return (simulation->repeated_until_ns - simulation->repeated_from_ns) / REPEATED / 1000;
 }
 
 /* Children that have hosts below them. */
@@ -233,6 +281,8 @@ static int count_parents_below(const struct run *run)
 static void run_start(struct simulation *simulation)
 {
     begin_step(simulation, SCALE_START);
+    simulation->begin = join_job;
+    simulation->bytes = boot_node_record_bytes();
     simulation->unready = count_parents_below(&simulation->launcher);
     for (int host = 0; host < simulation->hosts; host++)
         simulation->agents[host].unready = count_parents_below(&simulation->agents[host].run);
@@ -262,8 +312,8 @@ static void end_pe(struct simulation *simulation, int pe, int wait_status)
 static void run_finalize(struct simulation *simulation)
 {
     begin_step(simulation, SCALE_FINALIZE);
-    for (int pe = 0; pe < simulation->job->pes; pe++)
-        scale_post(&simulation->pes[pe].to_agent, FRAME_BYE, 1, NULL, 0);
+    simulation->begin = leave_job;
+    begin_all_pes(simulation);
     simulation->working = 0;
     run_events(simulation); /* every agent has forwarded them */
     for (int pe = 0; pe < simulation->job->pes; pe++)
@@ -293,24 +343,40 @@ static uint64_t count_launcher_bytes(const struct run *launcher)
            hub_slice(hub->n) * (uint64_t)hub->n;
 }
 
-static bool simulate_once(const struct scale_job *job, struct scale_outcome *outcome, bool death)
+static void run_all_steps(struct simulation *simulation)
+{
+    struct scale_outcome *outcome = simulation->outcome;
+    outcome->hosts = simulation->hosts;
+    outcome->levels = simulation->launcher.hosts.levels;
+    outcome->launcher_bytes = count_launcher_bytes(&simulation->launcher);
+    run_start(simulation);
+    run_exchange(simulation, SCALE_BARRIER, 0);
+    run_exchange(simulation, SCALE_EXCHANGE, simulation->job->bytes);
+    run_finalize(simulation);
+}
+
+static void run_start_and_death(struct simulation *simulation)
+{
+    run_start(simulation);
+    run_death(simulation);
+}
+
+static void run_repeated(struct simulation *simulation)
+{
+    struct scale_outcome *outcome = simulation->outcome;
+    run_start(simulation);
+    outcome->repeated_us[0] = repeat_exchange(simulation, SCALE_BARRIER, 0);
+    outcome->repeated_us[1] = repeat_exchange(simulation, SCALE_EXCHANGE, simulation->job->bytes);
+}
+
+static bool simulate_once(const struct scale_job *job, struct scale_outcome *outcome,
+                          void (*steps)(struct simulation *simulation))
 {
     struct simulation simulation = {.job = job, .outcome = outcome};
     bool good = scale_make_job(&simulation);
-    if (good) {
-        outcome->hosts = simulation.hosts;
-        outcome->levels = simulation.launcher.hosts.levels;
-        outcome->launcher_bytes = count_launcher_bytes(&simulation.launcher);
-        run_start(&simulation);
-        if (death)
-            run_death(&simulation);
-        else {
-            run_exchange(&simulation, SCALE_BARRIER, 0);
-            run_exchange(&simulation, SCALE_EXCHANGE, job->bytes);
-            run_finalize(&simulation);
-        }
-        good = !simulation.failed;
-    }
+    if (good)
+        steps(&simulation);
+    good = good && !simulation.failed;
     scale_free_job(&simulation);
     return good;
 }
@@ -319,11 +385,19 @@ bool scale_simulate(const struct scale_job *job, struct scale_outcome *outcome)
 {
     struct scale_outcome other = {.right = true};
     *outcome = (struct scale_outcome){.right = true};
-    bool good = simulate_once(job, outcome, false);
+    bool good = simulate_once(job, outcome, run_all_steps);
     if (good && job->pes > 1) {
-        good = simulate_once(job, &other, true);
+        good = simulate_once(job, &other, run_start_and_death);
         outcome->steps[SCALE_DEATH] = other.steps[SCALE_DEATH];
     }
     outcome->right &= good;
     return good;
+}
+
+bool scale_predict(const struct scale_job *job, double us[SCALE_REPEATED])
+{
+    struct scale_outcome outcome = {.right = true};
+    bool good = simulate_once(job, &outcome, run_repeated) && outcome.right;
+    memcpy(us, outcome.repeated_us, sizeof outcome.repeated_us);
+    return good || (fprintf(stderr, "weft bench scale: no memory for %d PEs\n", job->pes), false);
 }

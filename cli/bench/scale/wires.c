@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of a simulated job: wires post them, they travel, and each process handles one after
- * the other. A frame takes the times of struct scale_costs. See scale.h. */
+/* The frames of a simulated job: wires post them, they travel, and a process handles them. A frame
+ * takes the times of struct scale_costs. See scale.h. */
 #include "bench/scale/simulated.h"
 
 #include <stdlib.h>
@@ -46,6 +46,12 @@ static void count_frame(struct simulation *simulation, const struct simulated_li
     }
 }
 
+static const struct scale_kind_cost *cost_kind_of(const struct simulated_link *link)
+{
+    const struct scale_costs *costs = &link->simulation->job->costs;
+    return link->between_hosts ? &costs->between_hosts : &costs->in_host;
+}
+
 /* The sender works on the frame; then it travels. */
 static void post_frame(struct wire_simulation *base, uint32_t type, int number, const void *data,
                        size_t bytes)
@@ -53,11 +59,13 @@ static void post_frame(struct wire_simulation *base, uint32_t type, int number, 
     struct simulated_link *link = (struct simulated_link *)base;
     struct simulation *simulation = link->simulation;
     const struct scale_costs *costs = &simulation->job->costs;
-    const struct scale_frame_cost *cost = link->between_hosts ? &costs->keyed : &costs->plain;
+    const struct scale_kind_cost *kind = cost_kind_of(link);
     struct on_its_way *frame = malloc(sizeof *frame);
     struct payload *payload = frame ? share_payload(simulation, data, bytes) : NULL;
     count_frame(simulation, link, bytes);
-    link->from->busy_ns += cost->send_ns + (double)bytes * cost->send_byte_ns;
+    link->from->busy_ns += (link->up ? kind->up : kind->down).send_ns +
+                           (double)bytes * kind->byte_ns +
+                           (scale_starts_on_idle(simulation, link->to) ? kind->wake_ns : 0);
     double arrives = link->from->busy_ns;
     if (link->between_hosts)
         arrives += costs->latency_ns + (double)bytes * costs->byte_ns;
@@ -77,27 +85,14 @@ static void post_frame(struct wire_simulation *base, uint32_t type, int number, 
     simulation->failed |= !scale_queue_add(&simulation->queue, arrives, frame);
 }
 
-/* The CPU that becomes free first; NULL: each process has its own. */
-static double *find_cpu(struct simulation *simulation)
-{
-    double *first = simulation->cpus;
-    for (int i = 1; first && i < simulation->job->costs.cpus; i++)
-        if (simulation->cpus[i] < *first)
-            first = &simulation->cpus[i];
-    return first;
-}
-
-static void handle_frame(struct simulation *simulation, struct on_its_way *frame, double ns)
+void scale_handle_frame(struct simulation *simulation, struct on_its_way *frame)
 {
     struct simulated_process *to = frame->link->to;
-    const struct scale_costs *costs = &simulation->job->costs;
-    const struct scale_frame_cost *cost =
-        frame->link->between_hosts ? &costs->keyed : &costs->plain;
+    const struct scale_kind_cost *kind = cost_kind_of(frame->link);
     struct wire_frame *made = wire_frame_make(frame->type, frame->number, frame->payload->data,
                                               frame->payload->bytes, -1);
-    to->busy_ns = ns + (to->slept ? costs->wake_ns : 0) + costs->turn_ns + cost->receive_ns +
-                  (double)frame->payload->bytes * cost->receive_byte_ns;
-    to->slept = false;
+    to->busy_ns += (frame->link->up ? kind->up : kind->down).receive_ns +
+                   (double)frame->payload->bytes * kind->byte_ns;
     to->chain = frame->chain > to->chain ? frame->chain : to->chain;
     simulation->failed |= !made;
     if (made)
@@ -108,47 +103,6 @@ static void handle_frame(struct simulation *simulation, struct on_its_way *frame
     result->rounds = chain > result->rounds ? chain : result->rounds;
     drop_payload(frame->payload);
     free(frame);
-}
-
-static void schedule_turn(struct simulation *simulation, struct simulated_process *process,
-                          double ns)
-{
-    process->due = true;
-    process->what = TURN;
-    simulation->failed |= !scale_queue_add(&simulation->queue, ns, process);
-}
-
-static void take_arrival(struct simulation *simulation, struct on_its_way *frame, double ns)
-{
-    struct simulated_process *to = frame->link->to;
-    if (to->last)
-        to->last->next = frame;
-    else
-        to->first = frame;
-    to->last = frame;
-    if (to->due)
-        return;
-    to->slept = to->busy_ns < ns;
-    schedule_turn(simulation, to, to->slept ? ns : to->busy_ns);
-}
-
-static void take_turn(struct simulation *simulation, struct simulated_process *process, double ns)
-{
-    double *cpu = find_cpu(simulation);
-    struct on_its_way *frame = process->first;
-    if (cpu && *cpu > ns) {
-        schedule_turn(simulation, process, *cpu);
-        return;
-    }
-    process->first = frame->next;
-    if (!process->first)
-        process->last = NULL;
-    process->due = false;
-    handle_frame(simulation, frame, ns);
-    if (cpu)
-        *cpu = process->busy_ns;
-    if (process->first)
-        schedule_turn(simulation, process, process->busy_ns);
 }
 
 static void drop_frames(struct on_its_way *frame)
@@ -183,18 +137,6 @@ struct simulated_link scale_make_link(struct simulation *simulation, struct simu
 {
     return (struct simulated_link){
         .base.post = post_frame, .simulation = simulation, .from = from, .to = to};
-}
-
-void scale_handle_all(struct simulation *simulation)
-{
-    struct scale_event event;
-    while (!simulation->failed && scale_queue_take(&simulation->queue, &event)) {
-        const enum occurrence *what = event.what;
-        if (*what == ARRIVAL)
-            take_arrival(simulation, event.what, event.ns);
-        else
-            take_turn(simulation, event.what, event.ns);
-    }
 }
 
 void scale_post(struct simulated_link *link, uint32_t type, int number, const void *data,
