@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations leave no memory and no reference cycle. WEFT_PYTHON_ALLOCATIONS: their number, 20000; the
-long form has a million."""
+"""Allocations leave no memory and no reference cycle. WEFT_PYTHON_ALLOCATIONS: their number, 20000;
+the long form has a million."""
 
 import gc
 import os
@@ -23,7 +23,8 @@ def resident_kb():
 
 
 def check_no_growth(job, work):
-    """Calls work(i) COUNT times, and looks at memory, blocks and objects after a tenth and at the end."""
+    """Calls work(i) COUNT times, and looks at memory, blocks and objects after a tenth and at the
+    end."""
     gc.collect()
     gc.disable()  # a cycle would stay
     for i in range(COUNT // 10):

@@ -17,7 +17,8 @@ FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
 
 
 def run_tool(name, *arguments):
-    """Runs a tool of this Python or of PATH at the top of the source; its findings fail the test."""
+    """Runs a tool of this Python or of PATH at the top of the source; its findings fail the
+    test."""
     if importlib.util.find_spec(name) is not None:
         command = [sys.executable, "-m", name]
     elif shutil.which(name):
@@ -30,7 +31,8 @@ def run_tool(name, *arguments):
 
 
 def test_types(tmp_path):
-    run_tool("mypy", "--config-file", "python/mypy.ini", "--cache-dir", str(tmp_path), "python/weft")
+    run_tool("mypy", "--config-file", "python/mypy.ini", "--cache-dir", str(tmp_path),
+             "python/weft")
 
 
 def test_style():
