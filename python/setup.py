@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel contains a library for one architecture, and no module that depends on a version of Python:
-its tag is py3-none-linux_ARCH."""
+"""The wheel contains a library for one architecture, and no module that depends on a version of
+Python: its tag is py3-none-linux_ARCH."""
 
 from setuptools import Distribution, setup
 

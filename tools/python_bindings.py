@@ -130,8 +130,10 @@ def write_bindings(clang):
              for constant, value in constants["weft_status"]]
     body += ["}", ""]
     body += [
-        "# name: the type of the result, then those of the arguments: v nothing, i int, u unsigned,",
-        "# z size_t, d ptrdiff_t, B H I Q unsigned integers of 1, 2, 4 and 8 bytes, s const char *,",
+        "# name: the type of the result, then those of the arguments: v nothing, i int, u "
+        "unsigned,",
+        "# z size_t, d ptrdiff_t, B H I Q unsigned integers of 1, 2, 4 and 8 bytes, s const char "
+        "*,",
         "# p any other pointer.",
         "FUNCTIONS = {",
     ]

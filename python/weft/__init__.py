@@ -4,9 +4,9 @@
     import weft
 
     job = weft.init()
-    x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")  # the same arrays at every PE
-    job.put(y, x, to=(job.rank + 1) % job.size)                         # my x into the next PE's y
-    job.barrier()
+    x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")  # the same arrays at every
+    PE job.put(y, x, to=(job.rank + 1) % job.size)                         # my x into the next PE's
+    y job.barrier()
     print(job.rank, y)
 
 Start it by `python -m weft run -n 4 program.py`, mpirun, srun or torchrun.

@@ -35,7 +35,8 @@ def shape_of(shape: ShapeLike) -> Shape:
         sizes = (given,) if hasattr(given, "__index__") else tuple(given)
         result = tuple(int(size.__index__()) for size in sizes)
     except (TypeError, AttributeError):
-        raise InvalidArgument(f"{shape!r} is no shape: give a number or a tuple of numbers") from None
+        raise InvalidArgument(f"{shape!r} is no shape: give a number or a tuple of "
+                              "numbers") from None
     if any(size < 0 for size in result):
         raise InvalidArgument(f"the shape {result} has a negative size")
     return result
@@ -63,7 +64,8 @@ class Block:
         self.nbytes = nbytes
         self.number = number  # of the job's allocations; the same at every PE
         self.freed = False
-        self.views: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()  # by id()
+        # By id().
+        self.views: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
         self.exports: Dict[int, str] = {}  # DLPack capsules that are alive
 
     @property
@@ -166,7 +168,8 @@ class Array:
             views.append(f"{others} numpy arrays or buffers")
         if views:
             raise InvalidFree(f"{describe(self)} has {len(views)} other views: {', '.join(views)}. "
-                              "Delete them first, or leave the memory to be freed after the last one")
+                              "Delete them first, or leave the memory to be freed after the last "
+                              "one")
         return block
 
     def _forget(self) -> None:
@@ -267,19 +270,20 @@ def memory_of(array: Any) -> Memory:
     if module in ("jax", "jaxlib") and hasattr(array, "unsafe_buffer_pointer"):
         dtype = dtype_of(array.dtype)
         gpu = "jax" if next(iter(array.devices())).platform in ("gpu", "cuda", "rocm") else None
-        return Memory(array.unsafe_buffer_pointer(), array.nbytes, dtype, tuple(array.shape), None, gpu)
+        return Memory(array.unsafe_buffer_pointer(), array.nbytes, dtype, tuple(array.shape), None,
+                      gpu)
     try:
         return _of_buffer(array)
     except TypeError:
-        raise InvalidArgument(f"{describe(array)} has no memory that Weft can use: give an array of "
-                              "Weft, numpy, torch, CuPy or JAX, or a buffer") from None
+        raise InvalidArgument(f"{describe(array)} has no memory that Weft can use: give an array "
+                              "of Weft, numpy, torch, CuPy or JAX, or a buffer") from None
 
 
 def contiguous(memory: Memory, array: Any) -> Memory:
     """Returns the memory if its elements are contiguous, else raises InvalidArgument."""
     if memory.strides is not None:
-        raise InvalidArgument(f"{describe(array)} is not contiguous (strides {memory.strides} bytes): "
-                              "copy it first, or use iput() and iget() for one dimension")
+        raise InvalidArgument(f"{describe(array)} is not contiguous (strides {memory.strides} "
+                              "bytes): copy it first, or use iput() and iget() for one dimension")
     return memory
 
 
@@ -293,8 +297,9 @@ def _index_item(index: Any, size: int, axis: int) -> int:
 class RawArray(Array):
     """A symmetric array in GPU memory, or in host memory without numpy.
 
-    Indexing by numbers, slices and ... gives views; one element gives its value. It hands its memory
-    to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__ (host).
+    Indexing by numbers, slices and ... gives views; one element gives its value. It hands its
+    memory to other libraries by DLPack, __cuda_array_interface__ (GPU) and __array_interface__
+    (host).
     """
 
     __slots__ = ("_dtype", "_address", "_nbytes", "_element", "_holder", "_contiguous",
@@ -369,14 +374,14 @@ class RawArray(Array):
 
             self._element = Element(self)
             return self._element
-        # The two are absent where they must not be used; the second also in a pool, whose arrays are
-        # compared with those of the PE by the longer path of an operation.
+        # The two are absent where they must not be used; the second also in a pool, whose arrays
+        # are compared with those of the PE by the longer path of an operation.
         if name in ("_address", "_nbytes") and self._require_block().pool is None and \
                 not self._contiguous:
             contiguous(self._memory(), self)
         # Also where a property raised AttributeError, whose words are lost.
-        raise AttributeError(f"{type(self).__name__} of {'GPU' if self._is_gpu() else 'host'} memory "
-                             f"has no {name}")
+        raise AttributeError(f"{type(self).__name__} of {'GPU' if self._is_gpu() else 'host'} "
+                             f"memory has no {name}")
 
     # -------------------------------------------------------------------------------- views
 
@@ -428,8 +433,8 @@ class RawArray(Array):
             sizes[sizes.index(-1)] = self.size // rest if rest else 0
         wanted = shape_of(tuple(sizes))
         if math.prod(wanted) != self.size:
-            raise InvalidArgument(f"{self.size} elements of shape {self.shape} do not fill the shape "
-                                  f"{wanted}")
+            raise InvalidArgument(f"{self.size} elements of shape {self.shape} do not fill the "
+                                  f"shape {wanted}")
         contiguous(self._memory(), self)
         return RawArray(self._holder, self._dtype, wanted, self._address)
 
@@ -439,7 +444,8 @@ class RawArray(Array):
         contiguous(self._memory(), self)
         last = (self.shape[-1] if self.shape else 1) * self.itemsize
         if last % wanted.itemsize:
-            raise InvalidType(f"{last} bytes of the last axis are no whole elements of {wanted.name}")
+            raise InvalidType(f"{last} bytes of the last axis are no whole elements of "
+                              f"{wanted.name}")
         shape = self.shape[:-1] + (last // wanted.itemsize,)
         return RawArray(self._holder, wanted, shape, self._address)
 
@@ -482,7 +488,8 @@ class RawArray(Array):
     def frombytes(self, data: bytes) -> None:
         """Stores bytes into the elements in C order."""
         if len(data) != self.nbytes:
-            raise InvalidArgument(f"{len(data)} bytes do not fill {describe(self)} of {self.nbytes}")
+            raise InvalidArgument(f"{len(data)} bytes do not fill {describe(self)} of "
+                                  f"{self.nbytes}")
         if not data:
             return
         run, addresses = self._runs()
@@ -560,7 +567,8 @@ class RawArray(Array):
     @property
     def __array_interface__(self) -> Dict[str, Any]:
         if self._is_gpu():
-            raise AttributeError("__array_interface__: this array is in GPU memory; .numpy() copies it")
+            raise AttributeError("__array_interface__: this array is in GPU memory; .numpy() "
+                                 "copies it")
         return {"version": 3, "shape": self.shape, "typestr": self._dtype.typestr,
                 "data": (self._address, False),
                 "strides": None if self._contiguous else self.strides}
@@ -582,7 +590,8 @@ class RawArray(Array):
     def memoryview(self) -> memoryview:
         """Returns a memoryview of a contiguous array in host memory."""
         if self._is_gpu():
-            raise Unsupported("this array is in GPU memory, which has no buffer: .numpy() copies it")
+            raise Unsupported("this array is in GPU memory, which has no buffer: .numpy() copies "
+                              "it")
         contiguous(self._memory(), self)
         raw = (ctypes.c_ubyte * self.nbytes).from_address(self._address)
         raw._array = self  # type: ignore[attr-defined]
@@ -645,8 +654,8 @@ def _numpy_dtype(dtype: DType) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise Unsupported(f"numpy has no {dtype.name}: install ml_dtypes (pip install ml_dtypes), or "
-                          "use .torch()") from None
+        raise Unsupported(f"numpy has no {dtype.name}: install ml_dtypes (pip install ml_dtypes), "
+                          "or use .torch()") from None
     return numpy.dtype(getattr(ml_dtypes, dtype.name))
 
 

@@ -20,7 +20,8 @@ _OPERATIONS = {
 
 
 def operation_of(words: str) -> int:
-    """Returns the C library's reduction for "sum", "prod", "min", "max", "avg", "and", "or", "xor"."""
+    """Returns the C library's reduction for "sum", "prod", "min", "max", "avg", "and", "or",
+    "xor"."""
     if words not in _OPERATIONS:
         raise InvalidOperation(f"reduction {words!r}: use one of {', '.join(_OPERATIONS)}")
     return _OPERATIONS[words]
@@ -72,7 +73,8 @@ class Collectives(OfJob):
         self._call("allgather", stream, (dst, src), to.address, source.address, source.nbytes)
 
     def collect(self, dst: Any, src: Any, *, stream: Any = None) -> None:
-        """As allgather(); the members' `src` may have different sizes, and `dst` has all of them."""
+        """As allgather(); the members' `src` may have different sizes, and `dst` has all of
+        them."""
         to, source = self._types(dst, src)
         self._call("collect", stream, (dst, src), to.address, source.address, source.nbytes)
 
@@ -84,19 +86,20 @@ class Collectives(OfJob):
         self._call("alltoall", stream, (dst, src), to.address, source.address,
                    to.nbytes // self.size)
 
-    def alltoallv(self, dst: Any, src: Any, send_counts: Sequence[int], recv_counts: Sequence[int], *,
+    def alltoallv(self, dst: Any, src: Any, send_counts: Sequence[int], recv_counts: Sequence[int],
+                  *,
                   send_offsets: Optional[Sequence[int]] = None,
                   recv_offsets: Optional[Sequence[int]] = None) -> None:
-        """Sends send_counts[i] elements of `src` to member i, and receives at most recv_counts[i] of
-        member i in `dst`. Offsets are in elements; without them the parts follow each other."""
+        """Sends send_counts[i] elements of `src` to member i, and receives at most recv_counts[i]
+        of member i in `dst`. Offsets are in elements; without them the parts follow each other."""
         to, source = self._types(dst, src)
         assert to.dtype is not None
         arrays = []
         for words, counts, offsets, memory in (("recv", recv_counts, recv_offsets, to),
                                                ("send", send_counts, send_offsets, source)):
             if len(counts) != self.size or (offsets is not None and len(offsets) != self.size):
-                raise InvalidArgument(f"{words}_counts and {words}_offsets have one number for each "
-                                      f"of the {self.size} members")
+                raise InvalidArgument(f"{words}_counts and {words}_offsets have one number for "
+                                      f"each of the {self.size} members")
             numbers = [int(count) for count in counts]
             starts = [sum(numbers[:i]) for i in range(self.size)] if offsets is None else \
                 [int(offset) for offset in offsets]
@@ -111,11 +114,13 @@ class Collectives(OfJob):
         if status:
             raise_error(status, self._job, dst)
 
-    def alltoallv_on_stream(self, dst: Any, src: Any, send_bytes: Any, send_at: Any, recv_bytes: Any,
+    def alltoallv_on_stream(self, dst: Any, src: Any, send_bytes: Any, send_at: Any,
+                            recv_bytes: Any,
                             recv_at: Any, stream: Any) -> None:
         """As alltoallv(), in the order of a stream. The last four arrays have one uint64 for each
         member, in bytes, in memory that the GPU can access: sizes and places of the parts in `src`
-        and `dst`. The GPU reads them when the stream reaches the call, so kernels may write them."""
+        and `dst`. The GPU reads them when the stream reaches the call, so kernels may write
+        them."""
         to, source = self._types(dst, src)
         pointers = []
         for words, given in (("send_bytes", send_bytes), ("send_at", send_at),
@@ -157,28 +162,31 @@ class Collectives(OfJob):
         """`dst` at every member becomes the members' `src`, combined element by element.
 
         op: "sum", "prod", "min", "max", "avg", "and", "or", "xor". scale: multiplies every element
-        first, the same number at every member; weight: as scale, but each member's own. Both go with
-        op="sum" and real or complex types. `dst` may be `src`.
+        first, the same number at every member; weight: as scale, but each member's own. Both go
+        with op="sum" and real or complex types. `dst` may be `src`.
         """
         to, source = self._two(dst, src, 1, 1)
-        self._reduce("allreduce", to, source, _count(source), op, scale, weight, (), stream, dst, src)
+        self._reduce("allreduce", to, source, _count(source), op, scale, weight, (), stream, dst,
+                     src)
 
     def reduce(self, dst: Any, src: Any, op: str = "sum", root: int = 0, *,
                scale: Optional[float] = None, weight: Optional[float] = None,
                stream: Any = None) -> None:
         """As allreduce(), but only member `root` gets the result."""
         to, source = self._two(dst, src, 1, 1)
-        self._reduce("reduce", to, source, _count(source), op, scale, weight, (root,), stream, dst, src)
+        self._reduce("reduce", to, source, _count(source), op, scale, weight, (root,), stream, dst,
+                     src)
 
     def reducescatter(self, dst: Any, src: Any, op: str = "sum", *, scale: Optional[float] = None,
                       weight: Optional[float] = None, stream: Any = None) -> None:
         """As allreduce(), but `dst` at member i becomes part i of the result."""
         to, source = self._two(dst, src, 1, self.size)
-        self._reduce("reducescatter", to, source, _count(to), op, scale, weight, (), stream, dst, src)
+        self._reduce("reducescatter", to, source, _count(to), op, scale, weight, (), stream, dst,
+                     src)
 
     def read_file(self, file: Any, dst: Any, offset: int = 0) -> None:
-        """Part i of a file, from `offset` on, goes to `dst` at member i. `file` is None at members that
-        cannot reach it; at least one has it."""
+        """Part i of a file, from `offset` on, goes to `dst` at member i. `file` is None at members
+        that cannot reach it; at least one has it."""
         from ._files import spread
 
         spread("file_scatter", self, file, dst, offset)
@@ -214,7 +222,8 @@ class Collectives(OfJob):
             raise OutOfRange(
                 f"the destination has {to.nbytes} bytes and the source {source.nbytes}: " +
                 ("they must be the same" if times == 1 else
-                 f"the {'destination' if of_dst > 1 else 'source'} must be {times} times the other"))
+                 f"the {'destination' if of_dst > 1 else 'source'} must be {times} times the "
+                 "other"))
         return [to, source]
 
     def _call(self, name: str, stream: Any, arrays: Sequence[Any], *arguments: Any) -> None:

@@ -100,10 +100,11 @@ def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, 
     del stream
     device = device_of(array)
     if dl_device is not None and tuple(dl_device) != device:
-        raise BufferError(f"the array is on DLPack device {device}, not on {tuple(dl_device)}: copy it "
-                          "by .numpy() or by the other library")
+        raise BufferError(f"the array is on DLPack device {device}, not on {tuple(dl_device)}: "
+                          "copy it by .numpy() or by the other library")
     if copy:
-        raise BufferError("a DLPack copy is not made here: copy the result, for example by .clone()")
+        raise BufferError("a DLPack copy is not made here: copy the result, for example by "
+                          ".clone()")
     if array._block is None:
         raise Unsupported("memory of another PE has no DLPack form: get() it first")
     shape = _numbers(array.ndim)(*array.shape)

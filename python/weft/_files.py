@@ -28,8 +28,8 @@ _MODES = {
 
 
 class FileResult(NamedTuple):
-    """Result of a transfer: bytes from its start that are moved, and their CRC-32C where the file was
-    opened with checksum=True, else 0."""
+    """Result of a transfer: bytes from its start that are moved, and their CRC-32C where the file
+    was opened with checksum=True, else 0."""
 
     done: int
     crc32c: int
@@ -43,7 +43,8 @@ class FileHandle:
         self._ended = False
 
     def test(self) -> bool:
-        """Whether wait() would return at once: this and all other transfers of the file have ended."""
+        """Whether wait() would return at once: this and all other transfers of the file have
+        ended."""
         return self._ended or self._file.test()
 
     def wait(self) -> FileResult:
@@ -65,7 +66,8 @@ class FileHandle:
 
 
 class FileHandles:
-    """Several transfers that may still run. Their memory belongs to the library until wait() returns."""
+    """Several transfers that may still run. Their memory belongs to the library until wait()
+    returns."""
 
     def __init__(self, handles: List[FileHandle]) -> None:
         self._handles = handles
@@ -75,7 +77,8 @@ class FileHandles:
         return all(handle.test() for handle in self._handles)
 
     def wait(self) -> List[FileResult]:
-        """Waits for these and all other transfers of the file. Returns the result of each of these."""
+        """Waits for these and all other transfers of the file. Returns the result of each of
+        these."""
         return [handle.wait() for handle in self._handles]
 
     def __await__(self) -> Generator[Any, None, List[FileResult]]:
@@ -210,12 +213,14 @@ class File:
                        pe: Optional[int] = None) -> Any:
         """As read(), in the order of a stream. The object that it returns must be kept until the
         stream has passed the transfer."""
-        return self._move(calls.file_read_on_stream, array, offset, pe, stream_of(stream, self._job))
+        return self._move(calls.file_read_on_stream, array, offset, pe,
+                          stream_of(stream, self._job))
 
     def write_on_stream(self, array: Any, stream: Any, offset: int = 0, *,
                         pe: Optional[int] = None) -> Any:
         """As write(), in the order of a stream; see read_on_stream()."""
-        return self._move(calls.file_write_on_stream, array, offset, pe, stream_of(stream, self._job))
+        return self._move(calls.file_write_on_stream, array, offset, pe,
+                          stream_of(stream, self._job))
 
     def sync(self) -> None:
         """Waits until everything written survives a loss of power."""

@@ -10,8 +10,20 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import (TYPE_CHECKING, Any, Callable, Deque, Dict, Generator, Iterator, List, NamedTuple, Optional,
-                    Tuple, Union)
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Generator,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Union,
+)
 
 from . import _bindings as b
 from ._array import Array, Block, RawArray, ShapeLike, contiguous, describe, memory_of, shape_of
@@ -84,8 +96,8 @@ class Team(Collectives):
         return f"weft.Team(size={self.size}, rank={self.rank})"
 
     def translate(self, pe: int, to: Optional["Collectives"] = None) -> Optional[int]:
-        """Returns the number in team `to` (the job, if None) of the PE with number `pe` here, or None
-        where it is not a member."""
+        """Returns the number in team `to` (the job, if None) of the PE with number `pe` here, or
+        None where it is not a member."""
         other = to._handle_team if to is not None else self._job._handle_team
         number = int(calls.team_translate(self._handle_team, pe, other))
         return None if number < 0 else number
@@ -94,14 +106,16 @@ class Team(Collectives):
         """Makes a team of `size` members: start, start + stride, ... Collective over this team.
         Returns None at PEs that are not in it."""
         handle = ctypes.c_void_p()
-        check(calls.team_split_strided(self._handle_team, start, stride, size, ctypes.byref(handle)))
+        check(calls.team_split_strided(self._handle_team, start, stride, size,
+                                       ctypes.byref(handle)))
         return Team(self._job, handle.value) if handle.value else None
 
     def split_2d(self, columns: int) -> Tuple["Team", "Team"]:
         """Lays the members out in rows of `columns` PEs. Returns the teams of this PE's row and
         column. Collective over this team."""
         row, column = ctypes.c_void_p(), ctypes.c_void_p()
-        check(calls.team_split_2d(self._handle_team, columns, ctypes.byref(row), ctypes.byref(column)))
+        check(calls.team_split_2d(self._handle_team, columns, ctypes.byref(row),
+                                  ctypes.byref(column)))
         return Team(self._job, row.value or 0), Team(self._job, column.value or 0)
 
     def context(self, *, serialized: bool = False, private: bool = False,
@@ -278,7 +292,8 @@ class Job(Operations, Team):
             if not self._collect():
                 raise
             check(calls.alloc(*request))
-        return self._array_of(self._block(where, address.value or 0, max(nbytes, 1)), element, sizes)
+        return self._array_of(self._block(where, address.value or 0, max(nbytes, 1)), element,
+                              sizes)
 
     def _block(self, kind: int, address: int, nbytes: int, free: Any = calls.free,
                kept: Any = None) -> Block:
@@ -300,7 +315,8 @@ class Job(Operations, Team):
         return RawArray(block, dtype, shape, block.address)
 
     def _release(self, number: int) -> None:
-        """Notes that no view of a block is left here. Any thread, also within a garbage collection."""
+        """Notes that no view of a block is left here. Any thread, also within a garbage
+        collection."""
         self._released.append(number)
 
     def _collect(self) -> int:
@@ -351,8 +367,8 @@ class Job(Operations, Team):
     def realloc(self, array: Any, shape: ShapeLike) -> Any:
         """Resizes an array to another shape, and returns it: a new array, which has the elements of
         `array` in C order up to the smaller size. Collective, with the same shape at every PE.
-        `array` must have no other view and cannot be used afterwards. Raises InvalidFree, OutOfMemory,
-        Mismatch."""
+        `array` must have no other view and cannot be used afterwards. Raises InvalidFree,
+        OutOfMemory, Mismatch."""
         sizes = shape_of(shape)
         block, dtype = array._require_alone(), array._dtype
         if block.job is not self or block.pool is not None or \
@@ -369,8 +385,8 @@ class Job(Operations, Team):
 
     def pool(self, size: Union[int, str], kind: str = "gpu") -> "Pool":
         """Reserves a window of `size` bytes ("1G") of symmetric memory, in which allocations are
-        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). Collective, with
-        the same arguments. Raises OutOfMemory, Mismatch, Unsupported (no GPU)."""
+        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). Collective,
+        with the same arguments. Raises OutOfMemory, Mismatch, Unsupported (no GPU)."""
         from ._pool import Pool
 
         made = Pool(self, _bytes_of(size), _kind(kind))
@@ -378,19 +394,20 @@ class Job(Operations, Team):
         return made
 
     def register(self, array: Any) -> "Registration":
-        """Registers memory of the program, of the host or this PE's GPU: as source or destination of an
-        operation it then needs no question to the driver, and host memory no staging buffer. Not
-        collective; not needed. The job must have set up its GPUs. Use it with `with`, or close() what
-        it returns before the memory is freed."""
+        """Registers memory of the program, of the host or this PE's GPU: as source or destination
+        of an operation it then needs no question to the driver, and host memory no staging buffer.
+        Not collective; not needed. The job must have set up its GPUs. Use it with `with`, or
+        close() what it returns before the memory is freed."""
         from ._memory import Registration
 
         return Registration(self, array)
 
     def register_symmetric(self, array: Any) -> RawArray:
-        """Makes GPU memory of the program symmetric: `array` is of cuMemCreate(), as torch allocates
-        with expandable_segments:True, from the start of its allocation. Returns a symmetric array of
-        the same memory. Collective, with the same size at every PE. free(), or the end of the last
-        view at every PE, ends it. Raises NotSymmetric, Unsupported, Mismatch."""
+        """Makes GPU memory of the program symmetric: `array` is of cuMemCreate(), as torch
+        allocates with expandable_segments:True, from the start of its allocation. Returns a
+        symmetric array of the same memory. Collective, with the same size at every PE. free(), or
+        the end of the last view at every PE, ends it. Raises NotSymmetric, Unsupported,
+        Mismatch."""
         memory = contiguous(memory_of(array), array)
         address = ctypes.c_void_p()
         check(calls.register_symmetric(self._handle, memory.address, memory.nbytes,
@@ -402,8 +419,8 @@ class Job(Operations, Team):
 
     def map(self, array: Any, pe: Optional[int] = None) -> "Mapping":
         """Maps an array's memory at PE `pe` (this PE, if None) for loads and stores of the CPU. Not
-        collective. The array is symmetric, in GPU or host memory; at this PE it may also be registered
-        memory. Raises Unsupported, which names each way and why it failed."""
+        collective. The array is symmetric, in GPU or host memory; at this PE it may also be
+        registered memory. Raises Unsupported, which names each way and why it failed."""
         from ._memory import Mapping
 
         if pe is None:
@@ -413,9 +430,9 @@ class Job(Operations, Team):
         return Mapping(self, array, pe)
 
     def copy(self, dst: Any, src: Any, *, flush: bool = False) -> None:
-        """Copies between host memory and any GPU memory of this PE, without a stream: small sizes by
-        the CPU. Kernels and copies that write `src` must be complete. On return `src` may be reused and
-        this thread's launches see the data; with flush=True every reader does."""
+        """Copies between host memory and any GPU memory of this PE, without a stream: small sizes
+        by the CPU. Kernels and copies that write `src` must be complete. On return `src` may be
+        reused and this thread's launches see the data; with flush=True every reader does."""
         from ._memory import copy
 
         copy(self, dst, src, flush)
@@ -458,8 +475,8 @@ class Job(Operations, Team):
         check(calls.prove(self._handle))
 
     def gpu(self) -> Dict[str, Any]:
-        """Returns the GPU that this PE uses, once the job has set up its GPUs (by the first array of
-        kind "gpu"). Raises Unsupported before."""
+        """Returns the GPU that this PE uses, once the job has set up its GPUs (by the first array
+        of kind "gpu"). Raises Unsupported before."""
         info = _structure(b.weft_gpu_info)
         check(calls.gpu_query(self._handle, ctypes.byref(info)))
         return _fields(info)
@@ -474,15 +491,17 @@ class Job(Operations, Team):
         return self._ordinal
 
     def gpu_pair(self, pe: int) -> Dict[str, Any]:
-        """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the evidence."""
+        """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the
+        evidence."""
         self._check_pe(pe)
         info = _structure(b.weft_gpu_pair)
         check(calls.gpu_pair_query(self._handle, pe, ctypes.byref(info)))
         return _fields(info)
 
     def map_info(self, pe: Optional[int] = None) -> Dict[str, Any]:
-        """Returns whether and how GPU memory of PE `pe` (this PE, if None) can be mapped, and the sizes
-        in bytes up to which the CPU copies. Measures them when first called, in about 60 ms."""
+        """Returns whether and how GPU memory of PE `pe` (this PE, if None) can be mapped, and the
+        sizes in bytes up to which the CPU copies. Measures them when first called, in about 60
+        ms."""
         info = _structure(b.weft_map_info)
         check(calls.map_query(self._handle, self._rank if pe is None else pe, ctypes.byref(info)))
         return _fields(info)
@@ -493,9 +512,9 @@ class Job(Operations, Team):
         return str(calls.target_name(calls.target_get()).decode())
 
     def queue_mode(self, mode: str) -> int:
-        """Chooses how the blocks of this PE's kernels share the queues of network adapters: "shared",
-        "exclusive" or "single". No kernel may run. Returns the number of blocks with queues of their
-        own."""
+        """Chooses how the blocks of this PE's kernels share the queues of network adapters:
+        "shared", "exclusive" or "single". No kernel may run. Returns the number of blocks with
+        queues of their own."""
         if mode not in _QUEUE_MODES:
             raise InvalidArgument(f"queue mode {mode!r}: use one of {', '.join(_QUEUE_MODES)}")
         blocks = ctypes.c_int()
@@ -503,16 +522,17 @@ class Job(Operations, Team):
         return blocks.value
 
     def device_state(self) -> int:
-        """Returns the address of the job's state for kernels, to be passed as an argument. Collective
-        when first called: it sets the job up for device code. Raises Unsupported (no usable GPU)."""
+        """Returns the address of the job's state for kernels, to be passed as an argument.
+        Collective when first called: it sets the job up for device code. Raises Unsupported (no
+        usable GPU)."""
         check(calls.device_start(self._handle))
         state = ctypes.c_void_p()
         check(calls.device_state(self._handle, b.WEFT_DEV_VERSION, ctypes.byref(state)))
         return state.value or 0
 
     def module_init(self, module: Any) -> None:
-        """Gives the state of the job to a module whose source includes <weft_device.h>: a RawModule of
-        CuPy, or a CUmodule as a number."""
+        """Gives the state of the job to a module whose source includes <weft_device.h>: a RawModule
+        of CuPy, or a CUmodule as a number."""
         check(calls.device_start(self._handle))
         handle = getattr(getattr(module, "module", module), "ptr", module)
         check(calls.module_init(self._handle, int(handle)))
@@ -585,13 +605,15 @@ _jobs: "weakref.WeakSet[Job]" = weakref.WeakSet()
 _here = threading.local()
 
 
-def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
+def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: int = 0,
+         size: int = 0,
          group: Any = None) -> Job:
-    """Joins the job that the launcher started; without a launcher makes a job of one PE. Collective.
+    """Joins the job that the launcher started; without a launcher makes a job of one PE.
+    Collective.
 
     heap: bytes of each PE's host heap ("4G"), the same at every PE; 0 = WEFT_HEAP_SIZE.
-    unique_id, rank, size: connect by the bytes of weft.unique_id() in place of a launcher (`weft run`,
-    mpirun, srun, torchrun). A second call returns the job that exists.
+    unique_id, rank, size: connect by the bytes of weft.unique_id() in place of a launcher (`weft
+    run`, mpirun, srun, torchrun). A second call returns the job that exists.
     Raises BootFailed, InvalidConfig, Timeout, PeerDead, VersionMismatch.
     """
     running = getattr(_here, "job", None)
@@ -605,7 +627,8 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
     if unique_id is not None:
         if len(unique_id) != ctypes.sizeof(b.weft_unique_id):
             raise InvalidArgument(f"unique_id has {len(unique_id)} bytes, not "
-                                  f"{ctypes.sizeof(b.weft_unique_id)}: pass what weft.unique_id() gave")
+                                  f"{ctypes.sizeof(b.weft_unique_id)}: pass what weft.unique_id() "
+                                  "gave")
         id_ = b.weft_unique_id.from_buffer_copy(unique_id)
         attr.unique_id = ctypes.addressof(id_)
         attr.unique_id_pe, attr.unique_id_npes = rank, size
@@ -665,8 +688,8 @@ def _shape_of_values(values: Any) -> Tuple[Tuple[int, ...], Any]:
             return tuple(shape), kind
     if not kinds:
         return tuple(shape), float
-    raise InvalidArgument(f"{type(inner).__name__} is no number: give nested lists of numbers or an "
-                          "array")
+    raise InvalidArgument(f"{type(inner).__name__} is no number: give nested lists of numbers or "
+                          "an array")
 
 
 _failed = False

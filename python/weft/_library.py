@@ -57,13 +57,14 @@ def _is_main_interpreter() -> bool:
 
 
 def _why_not_loaded(name: str, error: str) -> str:
-    """Returns why a library could not be loaded; names both versions where the C library is too old."""
+    """Returns why a library could not be loaded; names both versions where the C library is too
+    old."""
     wanted = re.search(r"version `GLIBC_([0-9.]+)' not found", error)
     if not wanted:
         return f"{name}: {error}"
     here = (os.confstr("CS_GNU_LIBC_VERSION") or "another C library").replace("glibc ", "")
-    return (f"{name} needs glibc {wanted[1]}, and this system has {here}: use a newer system or an older "
-            "wheel, or build Weft here (./dev build)")
+    return (f"{name} needs glibc {wanted[1]}, and this system has {here}: use a newer system or "
+            "an older wheel, or build Weft here (./dev build)")
 
 
 def load() -> ctypes.CDLL:
@@ -136,8 +137,8 @@ interrupts = _Interrupts()
 
 
 def error_of_call(status: int) -> BaseException:
-    """Returns the exception of a status, with the sentence of the calling thread's last error; or that
-    of a signal handler, which ended the wait."""
+    """Returns the exception of a status, with the sentence of the calling thread's last error; or
+    that of a signal handler, which ended the wait."""
     error, interrupts.error = interrupts.error, None
     if error is not None and status == b.STATUSES["WEFT_ERR_INTERRUPTED"][0]:
         return error

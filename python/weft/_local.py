@@ -150,7 +150,8 @@ def _die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _pe_process(function: Callable[..., Any], arguments: Tuple[Any, ...], id_: bytes, pe: int, n: int,
+def _pe_process(function: Callable[..., Any], arguments: Tuple[Any, ...], id_: bytes, pe: int,
+                n: int,
                 pipe: int, parent: int) -> None:
     """The forked process of one PE. Does not return."""
     _die_with_parent(parent)

@@ -42,8 +42,8 @@ def _run(arguments: Sequence[str]) -> str:
 
 
 class Report(Dict[str, Any]):
-    """What a subcommand of weft reports, as a dictionary that prints, and draws in a notebook, as the
-    command does."""
+    """What a subcommand of weft reports, as a dictionary that prints, and draws in a notebook, as
+    the command does."""
 
     def __init__(self, values: Dict[str, Any], arguments: Sequence[str],
                  picture: Optional[Sequence[str]] = None) -> None:
@@ -69,8 +69,8 @@ def _report(arguments: Sequence[str], picture: Optional[Sequence[str]] = None) -
 
 
 def topo(machine: Optional[str] = None) -> Report:
-    """Returns the GPUs, NICs and links of this machine, or of a machine file. Draws the machine in a
-    notebook."""
+    """Returns the GPUs, NICs and links of this machine, or of a machine file. Draws the machine in
+    a notebook."""
     named = ["--machine=" + machine] if machine else []
     return _report(["topo", *named], ["topo", *named, "--svg=-"])
 
@@ -87,8 +87,8 @@ def doctor() -> Report:
 
 
 def bench(name: str, *options: str) -> Report:
-    """Runs `weft bench NAME ...` and returns its figures: weft.bench("put", "-n", "2")["rows"] has a
-    dictionary for each row."""
+    """Runs `weft bench NAME ...` and returns its figures: weft.bench("put", "-n", "2")["rows"] has
+    a dictionary for each row."""
     arguments = ["bench", name, *options]
     lines = _run([*arguments, "--json"]).splitlines()
     return Report({"rows": [json.loads(line) for line in lines if line.startswith("{")]}, arguments)

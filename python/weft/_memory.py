@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the program that Weft is to know (registered), and GPU memory that the CPU loads and stores
-(mapped)."""
+"""Memory of the program that Weft is to know (registered), and GPU memory that the CPU loads and
+stores (mapped)."""
 
 import ctypes
 import sys
@@ -57,7 +57,8 @@ class _Mapped:
 
 
 class Mapping:
-    """Memory of a GPU, or of another PE, that the CPU of this PE loads and stores; job.map() makes it.
+    """Memory of a GPU, or of another PE, that the CPU of this PE loads and stores; job.map() makes
+    it.
 
     The memory of a GPU is write-combined: stores are not in order until flush(), and each load is a
     round trip over PCIe.
@@ -94,7 +95,8 @@ class Mapping:
         return memoryview(raw).cast("B")
 
     def flush(self) -> None:
-        """Returns when every reader sees what this thread has stored through mappings of the memory."""
+        """Returns when every reader sees what this thread has stored through mappings of the
+        memory."""
         mapped = self._require()
         check(calls.map_flush(mapped.job._handle, mapped.address))
 
@@ -105,8 +107,8 @@ class Mapping:
         # This object and the argument of getrefcount().
         others = sys.getrefcount(self._mapped) - 2
         if others:
-            raise InvalidFree(f"the mapping has {others} arrays or buffers that are alive: delete them "
-                              "first, or leave the mapping to end with the last one")
+            raise InvalidFree(f"the mapping has {others} arrays or buffers that are alive: delete "
+                              "them first, or leave the mapping to end with the last one")
         self._mapped = None
 
     def __enter__(self) -> "Mapping":
@@ -121,8 +123,8 @@ def copy(job: "Job", dst: Any, src: Any, flush: bool) -> None:
     """Copies between host and GPU memory of this PE; see Job.copy()."""
     to, source = contiguous(memory_of(dst), dst), contiguous(memory_of(src), src)
     if to.nbytes != source.nbytes:
-        raise InvalidArgument(f"the destination has {to.nbytes} bytes and the source {source.nbytes}: "
-                              "give slices of the same size")
+        raise InvalidArgument(f"the destination has {to.nbytes} bytes and the source "
+                              f"{source.nbytes}: give slices of the same size")
     if to.gpu is not None and source.gpu is not None:
         raise InvalidArgument(f"{describe(dst)} and {describe(src)} are both GPU memory: use "
                               "put(..., to=job.rank), or the library that they are of")

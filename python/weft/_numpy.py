@@ -10,7 +10,8 @@ from ._dtypes import DType, dtype_of
 
 
 class NumpyArray(Array, numpy.ndarray):
-    """A numpy array whose memory is symmetric. Slices are symmetric, results of computations not."""
+    """A numpy array whose memory is symmetric. Slices are symmetric, results of computations
+    not."""
 
     def __array_finalize__(self, template: Any) -> None:
         block = _holder_of(self)

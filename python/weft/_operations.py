@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ._job import Job
 
 _COMPARISONS = {
-    "==": b.WEFT_EQ, "!=": b.WEFT_NE, ">": b.WEFT_GT, "<=": b.WEFT_LE, "<": b.WEFT_LT, ">=": b.WEFT_GE,
+    "==": b.WEFT_EQ, "!=": b.WEFT_NE, ">": b.WEFT_GT, "<=": b.WEFT_LE, "<": b.WEFT_LT,
+    ">=": b.WEFT_GE,
 }
 _SIGNALS = {"set": b.WEFT_SIGNAL_SET, "add": b.WEFT_SIGNAL_ADD}
 _INTEGERS = {b.WEFT_INT16, b.WEFT_INT32, b.WEFT_INT64, b.WEFT_UINT16, b.WEFT_UINT32, b.WEFT_UINT64}
@@ -51,11 +52,12 @@ def raise_error(status: int, job: "Job", *arrays: Any) -> None:
         for array in arrays:
             if isinstance(array, Array) and array._block is not None:
                 if array._block.job is not job:
-                    raise NotSymmetric(f"{describe(array)} belongs to another job. {error}") from None
+                    raise NotSymmetric(f"{describe(array)} belongs to another job. "
+                                       f"{error}") from None
             elif array is not None and not isinstance(array, int):
                 raise NotSymmetric(
-                    f"{describe(array)} is not symmetric: make it with job.zeros() or job.asarray(). "
-                    f"{error}") from None
+                    f"{describe(array)} is not symmetric: make it with job.zeros() or "
+                    f"job.asarray(). {error}") from None
     raise error
 
 
@@ -102,8 +104,8 @@ def _memories(dst: Any, src: Any) -> Tuple[Memory, Memory]:
     """Returns the memories of a destination and a source of the same size and type."""
     to, source = contiguous(memory_of(dst), dst), contiguous(memory_of(src), src)
     if to.dtype and source.dtype and to.dtype != source.dtype:
-        raise InvalidType(f"the destination has {to.dtype.name} and the source {source.dtype.name}: "
-                          "convert one of them, for example by .astype()")
+        raise InvalidType(f"the destination has {to.dtype.name} and the source "
+                          f"{source.dtype.name}: convert one of them, for example by .astype()")
     if to.nbytes != source.nbytes:
         raise OutOfRange(f"the destination has {to.nbytes} bytes and the source {source.nbytes}: "
                          "give slices of the same size")
@@ -140,7 +142,8 @@ def _element(array: Any, index: Any) -> Tuple[int, DType]:
 
 
 class Element:
-    """What p and g need to know of an array's first element; an array keeps it from its first use."""
+    """What p and g need to know of an array's first element; an array keeps it from its first
+    use."""
 
     __slots__ = ("address", "count", "size", "dtype", "put", "get", "pack", "out")
 
@@ -161,7 +164,8 @@ def _packer(dtype: DType) -> Any:
     """Returns the function from a value to its bit pattern."""
     if dtype.weft in _INTEGERS or dtype.itemsize == 1:
         bits = 8 * dtype.itemsize
-        least, most = (0, 2**bits - 1) if dtype.name[0] == "u" else (-2**(bits - 1), 2**(bits - 1) - 1)
+        half = 2**(bits - 1)
+        least, most = (0, 2 * half - 1) if dtype.name[0] == "u" else (-half, half - 1)
 
         def pack(value: Any) -> Any:
             # ctypes keeps the lower bits of a negative number.
@@ -266,8 +270,8 @@ class Operations(OfJob):
     def put_many(self, dst: Any, src: Any, to: Sequence[int]) -> None:
         """Puts row i of `src` into row i of `dst` of PE to[i], for every i, at the rate of C.
 
-        `to` is an array of int32 (numpy), or any sequence of numbers. Returns when the source may be
-        reused. At a failure the rows before the failed one have been put.
+        `to` is an array of int32 (numpy), or any sequence of numbers. Returns when the source may
+        be reused. At a failure the rows before the failed one have been put.
         """
         target, source = _memories(dst, src)
         rows = target.shape[0] if target.shape else 0
@@ -377,7 +381,8 @@ class Operations(OfJob):
         if stream is None:
             status = getattr(calls, name)(self._handle_ctx, *arguments)
         else:
-            status = calls.put_signal_on_stream(self._handle_ctx, *arguments, stream_of(stream, self._job))
+            status = calls.put_signal_on_stream(self._handle_ctx, *arguments,
+                                                stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, dst, signal)
 
@@ -420,8 +425,8 @@ class Operations(OfJob):
     # ------------------------------------------------------------------------------ atomics
 
     def atomic_set(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
-        """Sets element `index` of `dst` at PE `to`. Atomics take elements of 4 or 8 bytes; add, and,
-        or and xor integers. They are atomic with each other, with signals and with waits."""
+        """Sets element `index` of `dst` at PE `to`. Atomics take elements of 4 or 8 bytes; add,
+        and, or and xor integers. They are atomic with each other, with signals and with waits."""
         self._atomic("set", dst, value, to, index)
 
     def atomic_add(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
@@ -465,8 +470,8 @@ class Operations(OfJob):
         return self._atomic("fetch_xor", dst, value, to, index)
 
     def atomic_cswap(self, dst: Any, expected: Any, value: Any, to: int, *, index: Any = 0) -> Any:
-        """Sets element `index` of `dst` at PE `to` to `value` if it is `expected`; returns its value
-        before in any case."""
+        """Sets element `index` of `dst` at PE `to` to `value` if it is `expected`; returns its
+        value before in any case."""
         return self._atomic("cswap", dst, value, to, index, expected)
 
     def atomic_nbi(self, op: str, dst: Any, value: Any = 0, *, to: int, index: Any = 0,
@@ -475,8 +480,8 @@ class Operations(OfJob):
 
         op: "set", "add", "and", "or", "xor", "fetch", "swap", "cswap" (which uses `expected`),
         "fetch_add", "fetch_and", "fetch_or", "fetch_xor". The forms that fetch store the value
-        before in `fetched`: an array of one element of the same type, which has it when the handle's
-        wait() or quiet() has returned.
+        before in `fetched`: an array of one element of the same type, which has it when the
+        handle's wait() or quiet() has returned.
         """
         if op not in _AMOS:
             raise InvalidOperation(f"atomic {op!r}: use one of {', '.join(_AMOS)}")
@@ -522,8 +527,8 @@ class Operations(OfJob):
     # -------------------------------------------------------------------------------- waits
 
     def wait(self, array: Any, cmp: str, value: Any) -> None:
-        """Waits until every element of this PE's `array` compares true with `value`: a number, or an
-        array of as many elements. The elements are integers of 2, 4 or 8 bytes."""
+        """Waits until every element of this PE's `array` compares true with `value`: a number, or
+        an array of as many elements. The elements are integers of 2, 4 or 8 bytes."""
         self._compare("wait_until_all", array, cmp, value, [])
 
     def wait_any(self, array: Any, cmp: str, value: Any) -> int:
@@ -574,7 +579,8 @@ class Operations(OfJob):
         if hasattr(value, "__len__"):
             values = contiguous(memory_of(value), value)
             if values.dtype != dtype or values.nbytes != memory.nbytes:
-                raise InvalidType(f"{describe(value)} does not have {count} elements of {dtype.name}")
+                raise InvalidType(f"{describe(value)} does not have {count} elements of "
+                                  f"{dtype.name}")
             kept = values.address
             call = getattr(calls, name + "_vector")
         else:
@@ -605,7 +611,8 @@ class Operations(OfJob):
 
 _byref = ctypes.byref
 _OUTPUTS = {
-    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32, "int64": ctypes.c_int64,
+    "int8": ctypes.c_int8, "int16": ctypes.c_int16, "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
     "uint8": ctypes.c_uint8, "uint16": ctypes.c_uint16, "uint32": ctypes.c_uint32,
     "uint64": ctypes.c_uint64, "float32": ctypes.c_float, "float64": ctypes.c_double,
     "bool": ctypes.c_bool,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools: windows of symmetric memory in which allocations are local.
 
-The window is allocated once, by all PEs together. An allocation in it takes the first free place that
-is large enough, so PEs that make the same allocations in the same order get the same places. A table
-in symmetric host memory has an entry for each live allocation: its sequence number, place and size.
-Before the first use of an allocation at another PE, an operation reads that PE's entry and compares.
+The window is allocated once, by all PEs together. An allocation in it takes the first free place
+that is large enough, so PEs that make the same allocations in the same order get the same places.
+A table in symmetric host memory has an entry for each live allocation: its sequence number, place
+and size. Before the first use of an allocation at another PE, an operation reads that PE's entry
+and compares.
 """
 
 import array
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from ._job import Job
 
 ALIGNMENT = 512  # bytes; CuPy and torch rely on it
-# Words of the table before its entries: the number of allocations so far, whether another PE waits for
-# the next one, and a signal for this PE's own waits.
+# Words of the table before its entries: the number of allocations so far, whether another PE waits
+# for the next one, and a signal for this PE's own waits.
 _COUNT, _AWAITED, _WAKE, _HEAD = 0, 1, 2, 3
 _WORDS = 3  # of an entry: sequence number + 1 (0: free), offset, bytes
 
@@ -176,8 +177,8 @@ class Pool:
                 free = [size for _, size in self._space.places]
                 raise OutOfMemory(
                     f"the pool has no {rounded} bytes in one place: {sum(free)} of its {self.size} "
-                    f"bytes are free, at most {max(free, default=0)} in one place. Delete arrays, or "
-                    f"make a larger pool by job.pool()")
+                    f"bytes are free, at most {max(free, default=0)} in one place. Delete arrays, "
+                    f"or make a larger pool by job.pool()")
             if not self._free_slots:
                 self._space.give(offset, rounded)
                 raise OutOfMemory(f"the pool has {self.slots} allocations, the most for its "
@@ -191,7 +192,8 @@ class Pool:
             return allocation
 
     def _publish(self, slot: int, entry: Tuple[int, int, int]) -> None:
-        """Stores an entry and after it the number of allocations, and wakes PEs that wait for it."""
+        """Stores an entry and after it the number of allocations, and wakes PEs that wait for
+        it."""
         at = _HEAD + _WORDS * slot
         for i, word in enumerate(entry):
             ctypes.c_uint64.from_address(self._table + 8 * (at + i)).value = word
@@ -361,8 +363,8 @@ class Pool:
         """Allocates for another library on its GPU `device`."""
         mine = self.job._gpu_ordinal()
         if device != mine:
-            raise InvalidArgument(f"the pool is memory of GPU {mine}, and the current GPU is {device}: "
-                                  f"select GPU {mine}, which job.gpu() names")
+            raise InvalidArgument(f"the pool is memory of GPU {mine}, and the current GPU is "
+                                  f"{device}: select GPU {mine}, which job.gpu() names")
         return self._address + self._new(nbytes).offset
 
     def _free_for(self, address: int, device: int) -> None:
@@ -373,8 +375,8 @@ class Pool:
     # ----------------------------------------------------------------------------------- end
 
     def free(self) -> None:
-        """Frees the window. Collective: every PE frees the same pool. Raises InvalidFree where arrays
-        of the pool are alive."""
+        """Frees the window. Collective: every PE frees the same pool. Raises InvalidFree where
+        arrays of the pool are alive."""
         if self._freed:
             raise InvalidFree("the memory of this pool has been freed by free()")
         if self._inside is not None:
@@ -387,8 +389,8 @@ class Pool:
         if self._live:
             sizes = ", ".join(f"number {a.number} of {a.nbytes} bytes"
                               for a in list(self._live.values())[:5])
-            raise InvalidFree(f"the pool has {len(self._live)} allocations that are alive: {sizes}. "
-                              "Delete the arrays first")
+            raise InvalidFree(f"the pool has {len(self._live)} allocations that are alive: "
+                              f"{sizes}. Delete the arrays first")
         self._freed = True
         self._cupy = None
         self.job._pools.remove(self)
@@ -403,7 +405,8 @@ _Free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, 
 
 
 def _functions_of_torch(pool: Pool) -> Tuple[Any, Any]:
-    """Returns the two functions that torch's allocator calls, as functions of C. They do not keep the
+    """Returns the two functions that torch's allocator calls, as functions of C. They do not keep
+    the
     pool: its job may have ended."""
     known = weakref.ref(pool)
 

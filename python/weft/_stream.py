@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 
 def stream_of(stream: Any, job: "Job") -> int:
-    """Returns a stream of the job's GPU as a number: of an integer, of an object with __cuda_stream__,
-    of a stream of torch or CuPy, or the current stream of the library "torch" or "cupy"."""
+    """Returns a stream of the job's GPU as a number: of an integer, of an object with
+    __cuda_stream__, of a stream of torch or CuPy, or the current stream of the library "torch" or
+    "cupy"."""
     if stream.__class__ is int:
         number: int = stream
         return number
@@ -61,5 +62,6 @@ def _check_gpu(gpu: int, words: str, job: "Job") -> None:
     """Raises InvalidArgument for a stream of another GPU. -1: the stream has no GPU of its own."""
     mine = job._gpu_ordinal()
     if gpu >= 0 and mine is not None and gpu != mine:
-        raise InvalidArgument(f"{words} is of GPU {gpu}, and this PE uses GPU {mine}: make the stream on "
-                              f"GPU {mine}, for example after torch.cuda.set_device({mine})")
+        raise InvalidArgument(f"{words} is of GPU {gpu}, and this PE uses GPU {mine}: make the "
+                              f"stream on GPU {mine}, for example after "
+                              f"torch.cuda.set_device({mine})")

@@ -86,7 +86,8 @@ class KernelError(WeftError):
 
 
 class Interrupted(WeftError, RuntimeError):
-    """A wait was ended because of an exception in another thread, for example of another local PE."""
+    """A wait was ended because of an exception in another thread, for example of another local
+    PE."""
 
 
 class PeerDead(WeftError, ConnectionError):
@@ -160,7 +161,9 @@ _CLASSES: Dict[str, Type[WeftError]] = {
     "WEFT_ERR_JOB": JobFailed,
     "WEFT_ERR_VERSION": VersionMismatch,
 }
-_NAMES: Dict[int, Tuple[str, str]] = {value: (name, text) for name, (value, text) in b.STATUSES.items()}
+_NAMES: Dict[int, Tuple[str, str]] = {
+    value: (name, text) for name, (value, text) in b.STATUSES.items()
+}
 
 for _name, _class in _CLASSES.items():
     _class.status = _name

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of GPU memory shared with torch, CuPy and JAX, their streams, and kernels of CuPy, Triton and
-Numba that communicate. Not a test of the build: it needs a GPU; what is not installed is skipped.
+"""Arrays of GPU memory shared with torch, CuPy and JAX, their streams, and kernels of CuPy, Triton
+and Numba that communicate. Not a test of the build: it needs a GPU; what is not installed is
+skipped.
 
     python -m weft run -n 2 tests/gpu/python.py       # PEs may share a GPU
 """

@@ -167,8 +167,8 @@ def test_asarray(job):
 @given(st.data())
 def test_any_view_moves_the_right_bytes(data):
     shape = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
-    steps = [data.draw(st.tuples(st.integers(0, s), st.integers(0, s), st.sampled_from([1, 1, 2, -1])))
-             for s in shape]
+    some = st.sampled_from([1, 1, 2, -1])
+    steps = [data.draw(st.tuples(st.integers(0, s), st.integers(0, s), some)) for s in shape]
     key = tuple(slice(a, b, c) for a, b, c in steps)
     pes = _pes()
 

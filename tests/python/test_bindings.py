@@ -18,11 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_bindings_are_fresh():
-    clang = os.environ.get("CLANG_OF_WEFT") or shutil.which("clang") or shutil.which("clang-19") or \
-        shutil.which("clang-18")
+    clang = os.environ.get("CLANG_OF_WEFT") or shutil.which("clang") or \
+        shutil.which("clang-19") or shutil.which("clang-18")
     if not clang or not os.path.exists(clang):
         pytest.skip("no clang here")
-    done = subprocess.run([sys.executable, str(ROOT / "tools/python_bindings.py"), "--check", clang],
+    done = subprocess.run([sys.executable, str(ROOT / "tools/python_bindings.py"), "--check",
+                           clang],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -57,7 +58,8 @@ def test_import_is_quick():
     text = "import sys; before = set(sys.modules); import weft; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert set(done.stdout.split()) <= {
-        "weft", "importlib", "typing", "collections", "re", "sre_compile", "functools", "contextlib",
+        "weft", "importlib", "typing", "collections", "re", "sre_compile", "functools",
+        "contextlib",
         "operator", "warnings"} or \
         not any(name.startswith(("numpy", "ctypes")) for name in done.stdout.split())
 
@@ -67,7 +69,8 @@ def test_the_machine():
     assert topo["system"]["hostname"] and topo._repr_svg_().startswith("<svg")
     assert topo._repr_html_().startswith("<pre>")
     assert "checks" in weft.doctor()
-    rows = weft.bench("put", "-n", "2", "--sizes", "8", "--repetitions", "1", "--iters", "10")["rows"]
+    rows = weft.bench("put", "-n", "2", "--sizes", "8", "--repetitions", "1", "--iters",
+                      "10")["rows"]
     assert rows[0]["bench"] == "put" and rows[0]["verified"]
     with pytest.raises(weft.WeftError, match="gpu77"):
         weft.explain("gpu77", "gpu78")

@@ -45,7 +45,8 @@ def sections_of(page):
              if page[:m.start()].count("\n```") % 2 == 0]
     for (start, title), (end, _) in zip(heads, heads[1:] + [(len(page), "")]):
         sections[title] = [
-            Block(found["mark"], "\n" * page[:start + found.start("text")].count("\n") + found["text"],
+            Block(found["mark"],
+                  "\n" * page[:start + found.start("text")].count("\n") + found["text"],
                   found["output"])
             for found in BLOCK.finditer(page[start:end])]
     return sections

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PEs that end or are interrupted at any point: the others learn which, and no process, file or shared
-memory is left behind."""
+"""PEs that end or are interrupted at any point: the others learn which, and no process, file or
+shared memory is left behind."""
 
 import os
 import pathlib
@@ -11,8 +11,6 @@ import sys
 import time
 
 import pytest
-
-import weft
 
 # Each runs up to the point at which PE 1 kills itself; the others then wait for it.
 POINTS = {
@@ -25,7 +23,8 @@ POINTS = {
                   "[job.atomic_fetch_add(x, 1, to=1) for _ in range(10**5)]; job.barrier(); die()",
     "in a wait": "x = job.zeros(1, 'u8'); later(0.2); job.signal_wait(x, '==', 1)",
     "in a barrier": "later(0.2); job.barrier() if me != 1 else pause()",
-    "in collectives": "x = job.zeros(1000); later(0.05); [job.allreduce(x, x) for _ in range(10**9)]",
+    "in collectives": "x = job.zeros(1000); later(0.05); [job.allreduce(x, x) for _ in "
+                      "range(10**9)]",
     "in a pool": "p = job.pool('64K', kind='host'); later(0.1); "
                  "x = p.zeros(3) if me != 1 else pause(); job.allreduce(x, x)",
     "in a split of a team": "later(0.05); [job.split(0, 1, 3).destroy() for _ in range(10**9)]",
@@ -135,7 +134,8 @@ except (weft.Timeout, weft.BootFailed, weft.PeerDead) as error:
     finally:
         del os.environ["WEFT_BOOT_LIMIT"]
     outputs = finish(processes)
-    assert processes[0].returncode == 7 and "1 of 1 members did not connect" in outputs[0][0], outputs
+    assert processes[0].returncode == 7, outputs
+    assert "1 of 1 members did not connect" in outputs[0][0]
     assert things_of_weft() <= before
 
 
@@ -174,7 +174,8 @@ def test_interrupt_under_weft_run(tmp_path):
     # The launcher connects the PEs; one waits in an exchange for the other.
     program = tmp_path / "program.py"
     program.write_text(INTERRUPTED)
-    process = subprocess.Popen([sys.executable, "-m", "weft", "run", "-n", "2", str(program), "", "1"],
+    process = subprocess.Popen([sys.executable, "-m", "weft", "run", "-n", "2", str(program), "",
+                                "1"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pids = dict(process.stdout.readline().split() for _ in range(2))
     time.sleep(0.5)
@@ -203,6 +204,6 @@ with open({str(out)!r}, "w") as file:
 """)
     interpreters.destroy(made)
     assert out.read_text() == (
-        "weft works in the main interpreter of a process, and this is a sub-interpreter: its signals and "
-        "callbacks would run in the other. Use weft in the main interpreter, or start processes by "
-        "weft.spawn()")
+        "weft works in the main interpreter of a process, and this is a sub-interpreter: its "
+        "signals and callbacks would run in the other. Use weft in the main interpreter, or start "
+        "processes by weft.spawn()")

@@ -64,11 +64,8 @@ def called():
     for file in (ROOT / "python/weft").glob("*.py"):
         tree = ast.parse(file.read_text())
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and \
-                    node.value.id in ("calls", "_library.calls"):
-                names.add("weft_" + node.attr)
-            elif isinstance(node, ast.Attribute) and ast.unparse(node) == \
-                    f"_library.calls.{node.attr}":
+            if isinstance(node, ast.Attribute) and \
+                    ast.unparse(node.value) in ("calls", "_library.calls"):
                 names.add("weft_" + node.attr)
             elif isinstance(node, ast.Call) and node.args:
                 helper = node.func.attr if isinstance(node.func, ast.Attribute) else \

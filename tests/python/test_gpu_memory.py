@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPU memory over the stand-in of the CUDA driver, which the dynamic linker finds through
-LD_LIBRARY_PATH: arrays, pools, maps, copies and registered memory. tests/gpu/python.py is the same on
-a GPU."""
+LD_LIBRARY_PATH: arrays, pools, maps, copies and registered memory. tests/gpu/python.py is the same
+on a GPU."""
 
 import ctypes
 import gc
@@ -32,7 +32,8 @@ class ForeignArray:
     def __init__(self, shape, typestr, device=0):
         class Prop(ctypes.Structure):
             _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("where", ctypes.c_int),
-                        ("id", ctypes.c_int), ("win32", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8)]
+                        ("id", ctypes.c_int), ("win32", ctypes.c_void_p),
+                        ("flags", ctypes.c_ubyte * 8)]
 
         class Access(ctypes.Structure):
             _fields_ = [("where", ctypes.c_int), ("id", ctypes.c_int), ("flags", ctypes.c_int)]
@@ -43,7 +44,8 @@ class ForeignArray:
         assert cuda.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(prop),
                                 ctypes.c_ulonglong(0)) == 0
         assert cuda.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(size),
-                                        ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_ulonglong(0)) == 0
+                                        ctypes.c_size_t(0), ctypes.c_uint64(0),
+                                        ctypes.c_ulonglong(0)) == 0
         assert cuda.cuMemMap(address, ctypes.c_size_t(size), ctypes.c_size_t(0), handle,
                              ctypes.c_ulonglong(0)) == 0
         assert cuda.cuMemSetAccess(address, ctypes.c_size_t(size), ctypes.byref(access),
@@ -201,8 +203,8 @@ def test_memory_of_another_library_becomes_symmetric(job):
     gc.collect()
     job._collect()
     assert len(job._blocks) <= number + 1
-    with pytest.raises(weft.Unsupported, match="memory of location 1, type 1, but this PE's heap is on "
-                                               "GPU 0|PE 0 failed: not supported here"):
+    with pytest.raises(weft.Unsupported, match="memory of location 1, type 1, but this PE's heap "
+                                               "is on GPU 0|PE 0 failed: not supported here"):
         job.register_symmetric(ForeignArray((7,), "|u1", 1))
     with pytest.raises(weft.NotSymmetric, match="cuMemCreate"):
         job.register_symmetric(np.zeros(4))

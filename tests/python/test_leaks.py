@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations leave no memory and no reference cycle. WEFT_PYTHON_ALLOCATIONS: their number, 20000; the
-long form has a million."""
+"""Allocations leave no memory and no reference cycle. PYTHON_TEST_ALLOCATIONS: their number, 20000;
+the long form has a million."""
 
 import gc
 import os
@@ -12,7 +12,7 @@ from test_arrays import at_pes
 from weft._array import RawArray
 from weft._dtypes import dtype_of
 
-COUNT = int(os.environ.get("WEFT_PYTHON_ALLOCATIONS", "20000"))
+COUNT = int(os.environ.get("PYTHON_TEST_ALLOCATIONS", "20000"))
 # Over the whole run, whatever its length: the allocator of Python has pages that are partly used.
 MOST_GROWTH_KB = 2048
 
@@ -23,7 +23,8 @@ def resident_kb():
 
 
 def check_no_growth(job, work):
-    """Calls work(i) COUNT times, and looks at memory, blocks and objects after a tenth and at the end."""
+    """Calls work(i) COUNT times, and looks at memory, blocks and objects after a tenth and at the
+    end."""
     gc.collect()
     gc.disable()  # a cycle would stay
     for i in range(COUNT // 10):

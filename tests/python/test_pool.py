@@ -95,8 +95,8 @@ def test_allocations_are_local_and_their_memory_returns(job):
         with pytest.raises(weft.OutOfMemory) as failure:
             pool.empty(1537, "u1")
         assert str(failure.value) == (
-            "the pool has no 2048 bytes in one place: 1536 of its 5120 bytes are free, at most 1536 in "
-            "one place. Delete arrays, or make a larger pool by job.pool()")
+            "the pool has no 2048 bytes in one place: 1536 of its 5120 bytes are free, at most "
+            "1536 in one place. Delete arrays, or make a larger pool by job.pool()")
         e = pool.empty(1536, "u1")
         a.free()
         del c
@@ -124,8 +124,8 @@ def test_sequences_that_differ_name_both_allocations(job):
     job.barrier()
     job.put(same, np.arange(7, dtype="u1"), to=other)
     sizes = [100, 200]
-    want = (f"allocation 1 of the pool has {sizes[me]} bytes at PE {me}, and {sizes[other]} bytes at "
-            f"PE {other}: make and delete the same arrays in the same order at every PE")
+    want = (f"allocation 1 of the pool has {sizes[me]} bytes at PE {me}, and {sizes[other]} bytes "
+            f"at PE {other}: make and delete the same arrays in the same order at every PE")
     part = odd[:50]
     for call in (lambda: job.put(part, np.zeros(50, "u1"), to=other),
                  lambda: job.get(np.zeros(50, "u1"), part, of=other),
@@ -151,9 +151,9 @@ def test_an_allocation_that_another_pe_has_not_made(job):
         with pytest.raises(weft.Mismatch) as failure:
             job.put(x, np.zeros(55, "u1"), to=1)
         assert str(failure.value) == (
-            "allocation 2 of the pool has 55 bytes at PE 0, and PE 1 has made 2 allocations, the last "
-            "(number 1) of 44 bytes: call barrier() between an allocation and its first use by another "
-            "PE")
+            "allocation 2 of the pool has 55 bytes at PE 0, and PE 1 has made 2 allocations, the "
+            "last (number 1) of 44 bytes: call barrier() between an allocation and its first use "
+            "by another PE")
         job.barrier()
     else:
         job.barrier()
@@ -169,7 +169,8 @@ def test_an_allocation_that_another_pe_has_not_made(job):
         pool.used  # noqa: B018
     job.barrier()
     if job.rank == 1:
-        with pytest.raises(weft.Mismatch, match="PE 0, which has made 3 allocations, has freed its own"):
+        with pytest.raises(weft.Mismatch, match="PE 0, which has made 3 allocations, has freed "
+                                                "its own"):
             job.get(np.zeros(44, "u1"), kept, of=0)
     job.barrier()
 
@@ -186,8 +187,8 @@ def test_the_same_sizes_at_other_places(job):
         job.put(x, np.zeros(512, "u1"), to=1 - job.rank)
     at = [0, 512]
     assert str(failure.value).startswith(
-        f"allocation 3 of the pool has 512 bytes at PE {job.rank} at byte {at[job.rank]}, and 512 bytes "
-        f"at PE {1 - job.rank} at byte {at[1 - job.rank]}: ")
+        f"allocation 3 of the pool has 512 bytes at PE {job.rank} at byte {at[job.rank]}, and 512 "
+        f"bytes at PE {1 - job.rank} at byte {at[1 - job.rank]}: ")
     job.barrier()
 
 

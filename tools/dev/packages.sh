@@ -60,6 +60,7 @@ procps          command -v pgrep
 python3-numpy      /usr/bin/python3 -c "import numpy"
 python3-pytest     /usr/bin/python3 -c "import pytest"
 python3-hypothesis /usr/bin/python3 -c "import hypothesis"
+mypy               /usr/bin/python3 -m mypy --version
 '
 packages_wheel='
 python3-venv    python3 -c "import venv, ensurepip"
