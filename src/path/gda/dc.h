@@ -14,8 +14,8 @@
  * target when all earlier requests are complete. When a request fails, those behind it that name
  * other targets have therefore not begun, and are posted again to a new initiator. Those that name
  * the same target ("run") may have been executed. No NIC counts what it has executed by DC, so this
- * PE writes marks, numbers in memory of the peer: one before the first request of a run whose
- * repetition could be seen, and one behind each atomic. */
+ * PE writes marks, sequence numbers in memory of the peer: one before the first request of a run
+ * whose repetition could be seen, and one behind each atomic. */
 #ifndef WEFT_PATH_GDA_DC_H
 #define WEFT_PATH_GDA_DC_H
 
@@ -78,8 +78,8 @@ struct gda_initiator {
     bool failed;          /* `fault` has ended the queue, and it is to be replaced */
     bool closed;          /* there is no queue: the NIC has failed */
     struct gda_dc_fault fault;
-    uint64_t noticed_ns; /* time when the failover thread noticed it; 0: it has not */
-    atomic_int handed;   /* enum gda_dc_handed */
+    uint64_t closed_ns; /* time when the failover thread closed the queue */
+    atomic_int handed;  /* enum gda_dc_handed */
     int handed_pe;
     weft_status handed_status;
     struct gda_dc_loss *losses;

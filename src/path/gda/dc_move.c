@@ -347,17 +347,17 @@ static void lose_pending(struct gda_failover *f, struct gda_initiator *initiator
     log_warn(LOG_GDA, "%s", base_last_error());
 }
 
-/* Executes pending requests: those of the first run's PE, or all. */
-static void execute_all_pending(struct gda_failover *f, struct gda_initiator *initiator,
-                                const struct gda_dc_pending *pending, const struct dc_run *run,
-                                bool all)
+/* Executes pending requests: those of the first run's PE, or those of all other PEs. */
+static void execute_part(struct gda_failover *f, struct gda_initiator *initiator,
+                         const struct gda_dc_pending *pending, const struct dc_run *run,
+                         bool others)
 {
     const uint32_t adapter = gda_dc_adapter_of(f->gda, initiator);
     struct dc_request request;
     for (uint32_t at = 0; at < pending->count; at += request.blocks) {
         const int pe = pending->pes[at];
         read_pending(f->gda, initiator, pending, at, &request);
-        if ((!all && pe != run->pe) || gda_dc_state_of(f->gda, pe, adapter) == GDA_DC_LOST)
+        if ((pe != run->pe) != others || gda_dc_state_of(f->gda, pe, adapter) == GDA_DC_LOST)
             continue;
         weft_status status =
             execute_pending(f, initiator, &request, pe, is_executed(run, &request, at));
@@ -371,47 +371,52 @@ static void execute_all_pending(struct gda_failover *f, struct gda_initiator *in
         f->gda->world->fail(f->gda->world, status, base_last_error());
 }
 
-/* Opens a new queue for what other PEs are to execute. A NIC that refuses it has failed. */
-static void open_again(struct gda_failover *f, struct gda_initiator *initiator,
+/* Executes what is left of the first run's PE. */
+static void take_run_over(struct gda_failover *f, struct gda_initiator *initiator,
+                          const struct gda_dc_pending *pending, struct dc_run *run)
+{
+    const uint32_t adapter = gda_dc_adapter_of(f->gda, initiator);
+    atomic_uchar *pair = pair_of(f->gda, run->pe, adapter);
+    gda_dc_stop_pair(f, run->pe, adapter, gda_syndrome_text(initiator->fault.syndrome));
+    weft_status status = find_executed(f, initiator, pending, run);
+    if (status)
+        lose_pending(f, initiator, run->pe, gda_dc_done(initiator), status);
+    execute_part(f, initiator, pending, run, false);
+    if (atomic_load(pair) == GDA_DC_ENDING)
+        atomic_store(pair, GDA_DC_MOVED);
+}
+
+/* Opens a new queue for what other PEs are to execute. False: the NIC has failed, or it refuses the
+ * queue and counts as failed. */
+static bool open_again(struct gda_failover *f, struct gda_initiator *initiator,
                        const struct gda_dc_pending *pending, int without)
 {
-    if (gda_dc_reopen(f->gda, initiator, gda_dc_done(initiator), pending, without)) {
-        gda_dc_stop(f, gda_dc_adapter_of(f->gda, initiator), base_last_error());
-        return;
-    }
-    initiator->closed = false;
-    initiator->noticed_ns = 0;
+    const uint32_t adapter = gda_dc_adapter_of(f->gda, initiator);
+    if (atomic_load(&f->gda->dc->own[adapter]) != GDA_DC_WORKS)
+        return false;
+    initiator->closed = gda_dc_reopen(f->gda, initiator, gda_dc_done(initiator), pending, without);
+    if (initiator->closed)
+        gda_dc_stop(f, adapter, base_last_error());
+    return !initiator->closed;
 }
 
 /* The caller has the initiator's lock. */
 static void take_initiator_over(struct gda_failover *f, struct gda_initiator *initiator)
 {
-    struct gda *gda = f->gda;
-    const uint32_t adapter = gda_dc_adapter_of(gda, initiator);
-    const uint64_t done = gda_dc_done(initiator);
-    const bool all = atomic_load(&gda->dc->own[adapter]) != GDA_DC_WORKS;
     struct gda_dc_pending pending = {0};
     struct dc_run run = {.pe = -1};
-    weft_status status = gda_dc_copy_pending(initiator, done, &pending);
-    if (status) {
-        gda->world->fail(gda->world, status, base_last_error());
-        gda_dc_free_pending(&pending);
-        return;
+    weft_status status = gda_dc_copy_pending(initiator, gda_dc_done(initiator), &pending);
+    if (!status && pending.count) {
+        run = read_run(f->gda, initiator, &pending);
+        take_run_over(f, initiator, &pending, &run);
     }
-    if (pending.count) {
-        run = read_run(gda, initiator, &pending);
-        gda_dc_stop_pair(f, run.pe, adapter, gda_syndrome_text(initiator->fault.syndrome));
-        status = find_executed(f, initiator, &pending, &run);
-        if (status)
-            lose_pending(f, initiator, run.pe, done, status);
-        execute_all_pending(f, initiator, &pending, &run, all);
-        if (atomic_load(pair_of(gda, run.pe, adapter)) == GDA_DC_ENDING)
-            atomic_store(pair_of(gda, run.pe, adapter), GDA_DC_MOVED);
-    }
-    if (all) /* Release: results are in their slots. */
+    if (!status && !open_again(f, initiator, &pending, run.pe)) {
+        execute_part(f, initiator, &pending, &run, true);
+        /* Release: results are in their slots. */
         __atomic_store_n(&initiator->q.done, initiator->head, __ATOMIC_RELEASE);
-    else
-        open_again(f, initiator, &pending, run.pe);
+    }
+    if (status)
+        f->gda->world->fail(f->gda->world, status, base_last_error());
     gda_dc_free_pending(&pending);
 }
 
@@ -446,7 +451,7 @@ static void close_queue(struct gda_initiator *initiator)
     if (!initiator->failed)
         initiator->failed = !gda_dc_read_completions(initiator, &initiator->fault);
     initiator->closed = true;
-    initiator->noticed_ns = clock_now_ns();
+    initiator->closed_ns = clock_now_ns();
 }
 
 static bool advance_queue(struct gda_failover *f, struct gda_initiator *initiator)
@@ -459,7 +464,7 @@ static bool advance_queue(struct gda_failover *f, struct gda_initiator *initiato
         return false;
     if (!initiator->closed)
         close_queue(initiator);
-    else if (clock_now_ns() - initiator->noticed_ns >= ARRIVAL_NS)
+    else if (clock_now_ns() - initiator->closed_ns >= ARRIVAL_NS)
         take_initiator_over(f, initiator);
     return true;
 }

@@ -106,7 +106,8 @@ static weft_status test_adapters(const struct gda *gda, int pe)
     uint64_t sum = 0;
     dc->test_pe = pe;
     for (uint32_t a = 0; a < gda->count && !status; a++) {
-        if (gda_dc_state_of(gda, pe, a) != GDA_DC_WORKS)
+        enum gda_dc_state state = gda_dc_state_of(gda, pe, a);
+        if (state == GDA_DC_ENDING || state == GDA_DC_MOVED) /* LOST: the test fails at once */
             continue;
         dc->test_adapter = a;
         atomic_store(&dc->test_ns, clock_now_ns());

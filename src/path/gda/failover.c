@@ -147,7 +147,7 @@ void gda_report_failure(struct gda_failover *f, int pe, uint32_t a, uint32_t num
 void gda_dc_describe_failed(const struct gda *gda, int pe, char *text, size_t bytes)
 {
     char by[GDA_NAME_BYTES + 8];
-    for (uint32_t a = 0; a < gda->count; a++) {
+    for (uint32_t a = 0; a < gda->count && gda->failover; a++) {
         size_t used = strlen(text);
         if (gda_dc_state_of(gda, pe, a) == GDA_DC_WORKS)
             continue;
