@@ -53,35 +53,6 @@ static void record_proofs(struct weft_job *job)
     }
 }
 
-weft_status job_gpu_pairs(struct weft_job *job)
-{
-    size_t n = (size_t)job->npes;
-    bool *own = calloc(n, sizeof *own);
-    if (!job->gpu_pairs)
-        job->gpu_pairs = calloc(n * n, sizeof *job->gpu_pairs);
-    weft_status status =
-        own && job->gpu_pairs
-            ? WEFT_OK
-            : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d PEs", job->npes);
-    for (int pe = 0; pe < job->npes && !status; pe++)
-        own[pe] = job_direct(job, WEFT_GPU, pe);
-    status = boot_agree(job->boot, status);
-    if (!status)
-        status = job->boot->ops->allgather(job->boot, own, job->gpu_pairs, n * sizeof *own);
-    free(own);
-    return status;
-}
-
-bool job_gpu_team_direct(const struct weft_team *team)
-{
-    size_t npes = (size_t)team->job->npes;
-    for (int i = 0; i < team->n; i++)
-        for (int k = 0; k < team->n; k++)
-            if (!team->job->gpu_pairs[(size_t)team->pes[i] * npes + (size_t)team->pes[k]])
-                return false;
-    return true;
-}
-
 /* Lets the chosen, tested paths find faster routes. Every PE calls this, because peers must
  * respond. */
 static weft_status refine_paths(struct weft_job *job)

@@ -199,7 +199,8 @@ struct weft_job {
     struct weft_team *world, *node;
     size_t heap_end; /* highest end of an allocation in the host heap so far */
     struct gpu *gpu; /* NULL until GPU memory is first requested; paths.gpu is the same */
-    bool *gpu_pairs; /* [npes * npes] which PE can load and store which PE's GPU memory */
+    uint8_t *gpu_pairs; /* which PE of this node loads and stores which one's GPU memory; a bit per
+                           pair (gpu_pairs.c) */
     struct job_callbacks callbacks; /* host callbacks on streams */
     struct job_modules modules;
     void *program_context; /* CUDA context that was current before weft_init() */
@@ -461,6 +462,7 @@ void job_gpu_close(struct weft_job *job);
  * get the same answer from job_gpu_team_direct(). Collective over the job; repeated whenever paths
  * have changed. */
 weft_status job_gpu_pairs(struct weft_job *job);
+size_t job_gpu_pairs_bytes(int node_pes); /* memory that a PE keeps for them */
 bool job_gpu_team_direct(const struct weft_team *team);
 
 /* -------------------------------------------------------------------------- life and death */
