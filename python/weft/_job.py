@@ -403,11 +403,10 @@ class Job(Operations, Team):
         return Registration(self, array)
 
     def register_symmetric(self, array: Any) -> RawArray:
-        """Makes GPU memory of the program symmetric: `array` is of cuMemCreate(), as torch
-        allocates with expandable_segments:True, from the start of its allocation. Returns a
-        symmetric array of the same memory. Collective, with the same size at every PE. free(), or
-        the end of the last view at every PE, ends it. Raises NotSymmetric, Unsupported,
-        Mismatch."""
+        """Makes GPU memory of the program symmetric: `array` begins one cuMemCreate() allocation of
+        this PE's GPU. Returns a symmetric array of the same memory. Collective, with the same size
+        at every PE. free(), or the end of the last view at every PE, ends it. Raises NotSymmetric,
+        Unsupported, Mismatch."""
         memory = contiguous(memory_of(array), array)
         address = ctypes.c_void_p()
         check(calls.register_symmetric(self._handle, memory.address, memory.nbytes,
