@@ -8,28 +8,53 @@
         wt.put_signal(state, y, x, 4096, flag, 1, pe)
         wt.signal_wait(state, flag, 1)
 
-    shift[(1,)](job.device_state(), x.torch(), y.torch(), flag.torch(), pe,
+    shift[(1,)](wt.state(job), x.torch(), y.torch(), flag.torch(), pe,
                 extern_libs=wt.extern_libs())
 
 The state of the job is an argument, so no module has to be initialised. Addresses are pointers or
-numbers; sizes are in bytes; `dst` of a put, `src` of a get and `signal` are symmetric arrays of GPU
-memory. Every operation stands in the order of the program: a barrier of its threads comes before it.
+numbers; sizes are in bytes; `dst` of a put, `src` of a get and `signal` are symmetric arrays. Every
+operation stands in the order of the program: a barrier of its threads comes before it. A function
+returns 0 or a status; job.device_check() raises the exception of a failure.
+
+Each function has two forms. Compiled, it is Weft's device function, by LLVM bitcode, on GPU memory.
+With TRITON_INTERPRET=1 it calls libweft on host memory, needs no GPU, and a failure raises its
+exception at once; the programs of a grid then run one after another, so none can wait for another
+of the same PE. Loads, stores and atomics of Triton on peer_ptr() work in both.
 """
 
+# Where triton is absent, pyright takes this file for it. Arguments of kernels are constants there.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
+import operator
 from pathlib import Path
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
 
 import triton
 import triton.language as tl
 from triton.language import core
 
+from . import _interpreted
 from ._machine import _run
+
+if TYPE_CHECKING:
+    from ._job import Job
 
 _I32, _I64 = core.dtype("int32"), core.dtype("int64")
 
 
+@triton.jit
+def _int64(value):
+    return tl.full((), 0, tl.int64) + value
+
+
+INTERPRETED: bool = not isinstance(_int64, triton.JITFunction)
+"""Whether Triton interprets kernels (TRITON_INTERPRET=1): arrays are then of kind="host"."""
+
+
 def extern_libs() -> Dict[str, str]:
-    """Returns the argument `extern_libs` of a launch: Weft's device functions as LLVM bitcode."""
+    """Returns the argument `extern_libs` of a launch: Weft's device functions as LLVM bitcode.
+    Empty in the interpreter. Raises WeftError where Weft was built without device code."""
+    if INTERPRETED:
+        return {}
     package = Path(__file__).resolve().parent
     for path in (package / "share/weft/weft_device.bc",
                  package.parents[1] / "build/share/weft/weft_device.bc"):
@@ -38,80 +63,49 @@ def extern_libs() -> Dict[str, str]:
     return {"weft": _run(["include", "--bitcode"]).strip()}
 
 
-def _call(name: str, arguments: Any, types: Any, result: Any, semantic: Any) -> Any:
-    return core.extern_elementwise("", "", arguments, {types: (name, result)}, is_pure=False,
-                                   _semantic=semantic)
+def state(job: "Job") -> int:
+    """Returns the state of `job`, the first argument of a kernel: an address. Collective when first
+    called. Raises Unsupported where no GPU is usable and Triton does not interpret."""
+    return _interpreted.state_of(job) if INTERPRETED else job.device_state()
 
 
-@core.extern
-def _put(state, dst, src, nbytes, pe, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_put", [state, dst, src, nbytes, pe], (_I64, _I64, _I64, _I64, _I32),
-                 _I32, _semantic)
+def _operation(name: str, types: Any, result: Any, scope: str = "block_") -> Any:
+    """Returns the function of a kernel for a device function with these types of arguments."""
+
+    def interpreted(*arguments: Any) -> int:
+        return _interpreted.run(name, *map(operator.index, arguments))
+
+    @core.extern
+    def compiled(*arguments: Any, _semantic: Any = None) -> Any:
+        symbols = {types: (f"weft_state_{scope}{name}", result)}
+        return core.extern_elementwise("", "", list(arguments), symbols, is_pure=False,
+                                       _semantic=_semantic)
+
+    return interpreted if INTERPRETED else compiled
 
 
-@core.extern
-def _get(state, dst, src, nbytes, pe, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_get", [state, dst, src, nbytes, pe], (_I64, _I64, _I64, _I64, _I32),
-                 _I32, _semantic)
-
-
-@core.extern
-def _put_signal(state, dst, src, nbytes, signal, value, op, pe, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_put_signal", [state, dst, src, nbytes, signal, value, op, pe],
-                 (_I64, _I64, _I64, _I64, _I64, _I64, _I32, _I32), _I32, _semantic)
-
-
-@core.extern
-def _signal_wait(state, signal, cmp, value, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_signal_wait", [state, signal, cmp, value], (_I64, _I64, _I32, _I64),
-                 _I32, _semantic)
-
-
-@core.extern
-def _barrier(state, team, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_barrier", [state, team], (_I64, _I32), _I32, _semantic)
-
-
-@core.extern
-def _quiet(state, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_quiet", [state], (_I64,), _I32, _semantic)
-
-
-@core.extern
-def _fence(state, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_block_fence", [state], (_I64,), _I32, _semantic)
-
-
-@core.extern
-def _my_pe(state, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_my_pe", [state], (_I64,), _I32, _semantic)
-
-
-@core.extern
-def _n_pes(state, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_n_pes", [state], (_I64,), _I32, _semantic)
-
-
-@core.extern
-def _ptr(state, address, pe, _semantic=None):  # type: ignore[no-untyped-def]
-    return _call("weft_state_ptr", [state, address, pe], (_I64, _I64, _I32), _I64, _semantic)
+_put = _operation("put", (_I64, _I64, _I64, _I64, _I32), _I32)
+_get = _operation("get", (_I64, _I64, _I64, _I64, _I32), _I32)
+_put_signal = _operation("put_signal", (_I64, _I64, _I64, _I64, _I64, _I64, _I32, _I32), _I32)
+_signal_wait = _operation("signal_wait", (_I64, _I64, _I32, _I64), _I32)
+_barrier = _operation("barrier", (_I64, _I32), _I32)
+_quiet = _operation("quiet", (_I64,), _I32)
+_fence = _operation("fence", (_I64,), _I32)
+_my_pe = _operation("my_pe", (_I64,), _I32, scope="")
+_n_pes = _operation("n_pes", (_I64,), _I32, scope="")
+_ptr = _operation("ptr", (_I64, _I64, _I32), _I64, scope="")
 
 
 @triton.jit
-def _int64(value):  # type: ignore[no-untyped-def]
-    return tl.full((), 0, tl.int64) + value
-
-
-@triton.jit
-def put(state, dst, src, nbytes, pe):  # type: ignore[no-untyped-def]
+def put(state, dst, src, nbytes, pe):
     """Copies `nbytes` bytes from `src` to `dst` of PE `pe`; `src` may be reused after it."""
     tl.debug_barrier()
     return _put(state, dst.to(tl.int64), src.to(tl.int64), _int64(nbytes), pe)
 
 
 @triton.jit
-def get(state, dst, src, nbytes, pe):  # type: ignore[no-untyped-def]
-    """Copies `nbytes` bytes from `src` of PE `pe` to `dst`."""
+def get(state, dst, src, nbytes, pe):
+    """Copies `nbytes` bytes from `src` of PE `pe` to `dst`, which has them after it."""
     tl.debug_barrier()
     status = _get(state, dst.to(tl.int64), src.to(tl.int64), _int64(nbytes), pe)
     tl.debug_barrier()
@@ -119,56 +113,58 @@ def get(state, dst, src, nbytes, pe):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def put_signal(state, dst, src, nbytes, signal, value, pe, add: tl.constexpr = 0):  # type: ignore[no-untyped-def]
-    """Copies as put(), then sets `signal` of PE `pe` to `value`, or adds it (add=1)."""
+def put_signal(state, dst, src, nbytes, signal, value, pe, add: tl.constexpr = 0):
+    """Copies as put(), then sets `signal` of PE `pe`, an element of 8 bytes, to `value`, or adds it
+    (add=1). The signal is never visible before the data."""
     tl.debug_barrier()
-    return _put_signal(state, dst.to(tl.int64), src.to(tl.int64), _int64(nbytes), signal.to(tl.int64),
-                       _int64(value), tl.full((), add, tl.int32), pe)
+    return _put_signal(state, dst.to(tl.int64), src.to(tl.int64), _int64(nbytes),
+                       signal.to(tl.int64), _int64(value), tl.full((), add, tl.int32), pe)
 
 
 @triton.jit
-def signal_wait(state, signal, value):  # type: ignore[no-untyped-def]
-    """Waits until `signal` of this PE is at least `value`. Returns 0, or the status of a failure."""
+def signal_wait(state, signal, value):
+    """Waits until `signal` of this PE, an element of 8 bytes, is at least `value`."""
     status = _signal_wait(state, signal.to(tl.int64), tl.full((), 5, tl.int32), _int64(value))
     tl.debug_barrier()
     return status
 
 
 @triton.jit
-def barrier(state, team=0):  # type: ignore[no-untyped-def]
-    """Waits for the same program of all PEs, and completes all operations. One program at a time."""
+def barrier(state, team=0):
+    """Waits for the same program of all PEs of `team` (0: of the job), and completes all
+    operations. One program at a time. The interpreter has team 0 only."""
     tl.debug_barrier()
     return _barrier(state, tl.full((), 0, tl.int32) + team)
 
 
 @triton.jit
-def quiet(state):  # type: ignore[no-untyped-def]
+def quiet(state):
     """Waits until all operations are complete."""
     tl.debug_barrier()
     return _quiet(state)
 
 
 @triton.jit
-def fence(state):  # type: ignore[no-untyped-def]
+def fence(state):
     """Orders operations before it, to each PE, before those after it."""
     tl.debug_barrier()
     return _fence(state)
 
 
 @triton.jit
-def my_pe(state):  # type: ignore[no-untyped-def]
-    """Number of this PE."""
+def my_pe(state):
+    """Returns the number of this PE."""
     return _my_pe(state)
 
 
 @triton.jit
-def n_pes(state):  # type: ignore[no-untyped-def]
-    """Number of PEs in the job."""
+def n_pes(state):
+    """Returns the number of PEs in the job."""
     return _n_pes(state)
 
 
 @triton.jit
-def peer_ptr(state, pointer, pe):  # type: ignore[no-untyped-def]
-    """Returns the pointer to the same place at PE `pe`, for loads, stores and atomics of Triton; null
-    where this GPU has no address of that memory."""
-    return _ptr(state, pointer.to(tl.int64), pe).to(pointer.dtype)
+def peer_ptr(state, pointer, pe):
+    """Returns the pointer to the same place as `pointer` at PE `pe`, for loads, stores and atomics
+    of Triton; null where this PE has no address of that memory."""
+    return _int64(_ptr(state, pointer.to(tl.int64), pe)).to(pointer.dtype)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of GPU memory shared with torch, CuPy and JAX, their streams, and kernels of CuPy, Triton
-and Numba that communicate. Not a test of the build: it needs a GPU; what is not installed is
-skipped.
+and Numba that communicate; then the blocks of docs/python*.md that need a GPU. Not a test of the
+build: it needs a GPU; what is not installed is skipped.
 
     python -m weft run -n 2 tests/gpu/python.py       # PEs may share a GPU
 """
 
 import importlib.util
 import os
+import pathlib
+import sys
+import tempfile
 import traceback
 
 os.environ.setdefault("WEFT_TARGET", "cuda")
@@ -15,6 +18,9 @@ os.environ.setdefault("WEFT_WAIT_LIMIT", "60s")
 # PEs that share a GPU must leave each other some of it.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+import pages  # noqa: E402
 import weft  # noqa: E402
 
 job = weft.init()
@@ -343,6 +349,30 @@ def kernel_of_numba():
     cuda.synchronize()
     job.device_check()
     assert y.tolist() == [left + 4] * 1000
+
+
+def run_section(path, section):
+    """Runs the blocks of a section of docs/ that need a GPU, and those for an interpreter of
+    kernels, which run on a GPU as well."""
+    programs = [block for block in section.blocks if " with " in (block.mark or "")]
+    gpu = section.marked("gpu")
+
+    def of_docs():
+        with tempfile.TemporaryDirectory() as folder:
+            pages.run_blocks(pages.first_of(path) + gpu if gpu else [], folder)
+            for block in programs:
+                printed, = pages.run_blocks([block], folder)
+                if job.size == 2:
+                    assert printed == block.output.splitlines(keepends=True)[job.rank]
+
+    if gpu or programs:
+        of_docs.__name__ = f"{path.stem}: {section.title}"
+        part(*{name for block in gpu + programs for name in block.packages()})(of_docs)
+
+
+for path, sections in pages.PAGES.items():
+    for section in sections:
+        run_section(path, section)
 
 
 raise SystemExit(failures)

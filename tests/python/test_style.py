@@ -12,7 +12,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["python", "python/weft", "tests/python", "bench/python"]
+FOLDERS = ["python", "python/weft", "tests/python", "bench/python", "examples/python"]
 FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
                 *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])
 
