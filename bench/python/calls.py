@@ -4,7 +4,8 @@ this machine, in ns, by the median of 11 rounds.
 
     python -m weft run -n 2 bench/python/calls.py
 
-C's figures come from `weft bench put,get,p,g --sizes 8`, over the same path.
+C's figures come from `weft bench put,get,p,g --sizes 8`, over the same path. With a GPU and torch
+also puts on a stream: the time of the call, which does not wait for the put.
 """
 
 import ctypes
@@ -19,10 +20,20 @@ x, y = job.zeros(1, "u8"), job.zeros(1, "u8")
 rows = job.zeros((100000, 1), "u8")
 source = job.zeros((100000, 1), "u8")
 to = [1 % job.size] * 100000
+try:
+    on_gpu = job.zeros(2, "u8", kind="gpu")
+except weft.Unsupported:
+    on_gpu = None
 
 
 def median_ns(statement, calls=20000):
     timer = timeit.Timer(statement, globals=globals())
+    return statistics.median(timer.repeat(11, calls)) / calls * 1e9
+
+
+def median_on_stream_ns(statement, calls=200):
+    """As median_ns(); the stream is idle when a round begins."""
+    timer = timeit.Timer(statement, setup="torch.cuda.synchronize()", globals=globals())
     return statistics.median(timer.repeat(11, calls)) / calls * 1e9
 
 
@@ -38,6 +49,26 @@ if job.rank == 0:
              ("job.p", "job.p(y, 7, to=other)"), ("job.g", "job.g(y, of=other)")]
     for words, statement in lines:
         print(f"{words:42} {median_ns(statement):8.0f} ns")
+    if on_gpu is not None:
+        import torch
+
+        stream = torch.cuda.Stream()
+        torch.cuda.set_stream(stream)
+        put_on_stream, place, number = weft._library.calls.put_on_stream, on_gpu._address, \
+            stream.cuda_stream
+        by_number = "job.put(one, two, to=other, stream=number)"
+        lines = [("weft_put_on_stream by ctypes",
+                  "put_on_stream(handle, place, place + 8, 8, other, number)"),
+                 ("job.put on a stream by number", by_number),
+                 ("the same, and two slices",
+                  by_number.replace("one, two", "on_gpu[:1], on_gpu[1:]")),
+                 ("job.put on a torch.cuda.Stream", by_number.replace("number", "stream")),
+                 ("job.put on stream \"torch\"", by_number.replace("number", "'torch'")),
+                 ("job.quiet on a stream by number", "job.quiet(stream=number)")]
+        one, two = on_gpu[:1], on_gpu[1:]
+        for words, statement in lines:
+            print(f"{words:42} {median_on_stream_ns(statement):8.0f} ns")
+        torch.cuda.synchronize()
     import numpy
 
     pes = numpy.full(100000, other, "i4")
