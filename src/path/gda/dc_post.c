@@ -193,7 +193,9 @@ static void post_request(const struct gda *gda, struct gda_initiator *initiator,
 {
     const uint64_t base = initiator->head;
     const char *request = weft_dev_gda_block(&initiator->scratch, base);
-    const bool marks = gda->failover && gda_dc_is_seen_twice(request);
+    /* A test uses the words of marks: a mark behind it would change what a repeated read finds. */
+    const bool marks =
+        gda->failover && gda_link_of(gda, pe) == GDA_LINK_DC && gda_dc_is_seen_twice(request);
     if (begins_run(initiator, pe))
         initiator->marked = false;
     if (marks && !initiator->marked)
