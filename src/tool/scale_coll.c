@@ -34,6 +34,8 @@ weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t by
 
 #include "base/status.h"
 #include "boot/boot.h"
+#include "gpu/gpu.h"
+#include "tool/coll_rates.h"
 #include "tool/scale_coll.h"
 
 #include <pthread.h>
@@ -67,7 +69,7 @@ struct scale_pe {
     int awaited;            /* member that it waits for; -1: it does not wait */
     uint64_t awaited_phase; /* the flag must have at least this phase */
     bool ready, done, wrong;
-    float *memory; /* source, then destination */
+    uint32_t *memory; /* source, then destination */
     weft_status status;
 };
 
@@ -100,6 +102,11 @@ static struct scale_pe *pe_of_ctx(weft_ctx *ctx)
 static bool is_in_node(const struct scale_pe *pe, int other)
 {
     return pe->team.nodes->of[other] == pe->team.nodes->mine;
+}
+
+static int rank_in_node(const struct scale_pe *pe, int other)
+{
+    return other - pe->team.nodes->first[pe->team.nodes->of[other]];
 }
 
 static const struct scale_flag *find_flag(const struct scale_pe *pe, int from, uint64_t phase)
@@ -148,6 +155,7 @@ static double send_message(struct scale_pe *pe, int to, size_t bytes)
         return pe->clock_ns + job->flag_ns;
     }
     result->between++;
+    result->off_rail += rank_in_node(pe, to) != pe->team.nodes->local_me;
     result->bytes_between += bytes;
     pe->clock_ns += job->post_ns;
     if (pe->link_ns < pe->clock_ns)
@@ -280,11 +288,15 @@ weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t by
 
 /* ------------------------------------------------------------------------------------------ PEs */
 
-/* Sums of these depend on the order in which they are added. */
-static float made_element(int pe, size_t i)
+/* Element i of a PE. Sums of the floats depend on the order in which they are added. */
+static uint32_t made_element(enum tool_scale_collective collective, int pe, size_t i)
 {
     const uint32_t mixed = ((uint32_t)pe * 2654435761u) ^ ((uint32_t)i * 40503u + 977u);
-    return (float)(mixed % 20011) / 7.0f - 1000.0f;
+    const float value = (float)(mixed % 20011) / 7.0f - 1000.0f;
+    uint32_t bits = mixed;
+    if (collective != TOOL_SCALE_ALLREDUCE_MIN)
+        memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 /* The messages of weft_alloc(): the members compare their arguments, and later the offsets. */
@@ -302,7 +314,7 @@ static weft_status perform_alloc(struct scale_pe *pe)
 
 static weft_status perform_collective(struct scale_pe *pe)
 {
-    const size_t n = pe->all->job->elements, bytes = n * sizeof(float);
+    const size_t n = pe->all->job->elements, bytes = n * sizeof(uint32_t);
     const struct symmetric_range from = {SEG_HEAP, 0}, to = {SEG_HEAP, bytes};
     const struct coll_nodes_reduction reduction = {&pe->all->combiner, from, to};
     switch (pe->all->collective) {
@@ -313,6 +325,8 @@ static weft_status perform_collective(struct scale_pe *pe)
     case TOOL_SCALE_BROADCAST:
         return coll_nodes_broadcast(&pe->team, to, pe->memory, bytes, 0, SCALE_PHASE);
     case TOOL_SCALE_ALLREDUCE:
+    case TOOL_SCALE_ALLREDUCE_AVG:
+    case TOOL_SCALE_ALLREDUCE_MIN:
         return coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
     case TOOL_SCALE_COLLECTIVES:
         break;
@@ -344,7 +358,8 @@ static bool make_scale_pe(struct scale_team *all, int me)
     if (!pe->job || !pe->memory)
         return false;
     for (size_t i = 0; i < n; i++)
-        pe->memory[i] = made_element(me, i);
+        pe->memory[i] = made_element(all->collective, me, i);
+    pe->clock_ns = all->job->start_ns;
     pe->job->segments[SEG_HEAP].base = (char *)pe->memory;
     pe->job->system_ctx = (struct weft_ctx *)(void *)pe;
     pe->team = (struct weft_team){.job = pe->job,
@@ -428,20 +443,21 @@ static bool run_scale_pes(struct scale_team *all)
 }
 
 /* The elements of all PEs combined one after the other. */
-static bool make_serial_result(const struct scale_team *all, float *serial)
+static bool make_serial_result(const struct scale_team *all, uint32_t *serial)
 {
     const size_t n = all->job->elements;
-    float *next = malloc((n + 1) * sizeof *next);
+    uint32_t *next = malloc((n + 1) * sizeof *next);
     if (!next)
         return false;
     for (int pe = 0; pe < all->job->pes; pe++) {
         for (size_t i = 0; i < n; i++)
-            next[i] = made_element(pe, i);
+            next[i] = made_element(all->collective, pe, i);
         if (pe == 0)
             memcpy(serial, next, n * sizeof *next);
         else
             all->combiner.combine(serial, next, n);
     }
+    reduce_end(&all->combiner, serial, n, all->job->pes);
     free(next);
     return true;
 }
@@ -449,15 +465,15 @@ static bool make_serial_result(const struct scale_team *all, float *serial)
 static bool has_right_bits(const struct scale_team *all)
 {
     const size_t n = all->job->elements;
-    float *serial = malloc((n + 1) * sizeof *serial);
+    const enum tool_scale_collective which = all->collective;
+    uint32_t *serial = malloc((n + 1) * sizeof *serial);
     bool right = serial != NULL;
-    if (right && all->collective == TOOL_SCALE_ALLREDUCE)
+    if (right && which >= TOOL_SCALE_ALLREDUCE)
         right = make_serial_result(all, serial);
-    for (size_t i = 0; right && all->collective == TOOL_SCALE_BROADCAST && i < n; i++)
-        serial[i] = made_element(0, i);
-    const int first = all->collective == TOOL_SCALE_BROADCAST ? 1 : 0; /* dst of the root: unused */
-    for (int pe = first; right && all->collective >= TOOL_SCALE_BROADCAST && pe < all->job->pes;
-         pe++)
+    for (size_t i = 0; right && which == TOOL_SCALE_BROADCAST && i < n; i++)
+        serial[i] = made_element(which, 0, i);
+    const int first = which == TOOL_SCALE_BROADCAST ? 1 : 0; /* dst of the root: unused */
+    for (int pe = first; right && which >= TOOL_SCALE_BROADCAST && pe < all->job->pes; pe++)
         right = memcmp(all->pes[pe].memory + n, serial, n * sizeof *serial) == 0;
     for (int pe = 0; pe < all->job->pes; pe++)
         right &= !all->pes[pe].wrong;
@@ -508,7 +524,12 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
     struct scale_team all = {.job = job, .collective = collective, .result = result};
     const size_t n = (size_t)job->pes;
     *result = (struct tool_scale_result){0};
-    weft_status status = reduce_combiner("weft bench scale", WEFT_FLOAT, WEFT_SUM, &all.combiner);
+    weft_status status = reduce_combiner(
+        "weft bench scale", collective == TOOL_SCALE_ALLREDUCE_MIN ? WEFT_INT32 : WEFT_FLOAT,
+        collective == TOOL_SCALE_ALLREDUCE_MIN   ? WEFT_MIN
+        : collective == TOOL_SCALE_ALLREDUCE_AVG ? WEFT_AVG
+                                                 : WEFT_SUM,
+        &all.combiner);
     if (status)
         return status;
     all.pes = calloc(n, sizeof *all.pes);
@@ -531,6 +552,18 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
                : base_fail(WEFT_ERR_NO_MEMORY, "no memory for %d simulated PEs", job->pes);
 }
 
+/* ------------------------------------------------------------------------------ costs of GPUs */
+
+void tool_scale_gpu_costs(struct tool_scale_job *job, char *text, size_t bytes)
+{
+    struct coll_rates rates;
+    tool_coll_rates_here(&rates, text, bytes);
+    const double trip_us = rates.two_trips_us - rates.one_trip_us;
+    job->flag_ns = trip_us > 0 ? trip_us * 1000 : 0;
+    job->start_ns = rates.one_trip_us * 1000 - job->flag_ns;
+    job->copy_ns = 1 / rates.stores_gbps;
+}
+
 /* --------------------------------------------------------------------------------------- memory */
 
 /* Each context has entries of all PEs for host memory. */
@@ -545,8 +578,9 @@ static uint64_t bytes_of_nics(void)
     return bytes;
 }
 
-struct tool_scale_memory tool_scale_memory(int pes, int nodes)
+struct tool_scale_memory tool_scale_memory(int pes, int per_node, int nodes)
 {
+    const struct gpu *gpu = NULL;
     const struct boot *boot = NULL;
     const struct weft_team *team = NULL;
     const struct path_world *world = NULL;
@@ -562,6 +596,9 @@ struct tool_scale_memory tool_scale_memory(int pes, int nodes)
         .device = n * sizeof(struct weft_dev_peer),
         .paths = n * (sizeof(struct path_choice) + sizeof *world->map +
                       SCALE_CONTEXTS * sizeof(struct peer)),
+        .gpu = n * (sizeof(struct path_choice) + sizeof *gpu->slot_of +
+                    SCALE_CONTEXTS * sizeof(struct peer)) +
+               job_gpu_pairs_bytes(per_node < pes ? per_node : pes),
         .nics = n * bytes_of_nics(),
     };
 }

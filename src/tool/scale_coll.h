@@ -12,7 +12,8 @@
 
 struct tool_scale_job {
     int pes, per_node;
-    size_t elements;   /* of type float */
+    size_t elements;   /* of 4 bytes */
+    double start_ns;   /* until a collective begins */
     double flag_ns;    /* until a flag is seen in its node */
     double copy_ns;    /* for each byte, in a node */
     double post_ns;    /* that a PE needs for a message to another node */
@@ -24,12 +25,20 @@ enum tool_scale_collective {
     TOOL_SCALE_SYNC,  /* weft_sync(), the last step of weft_barrier() */
     TOOL_SCALE_ALLOC, /* weft_alloc(): two comparisons of records */
     TOOL_SCALE_BROADCAST,
-    TOOL_SCALE_ALLREDUCE,
+    TOOL_SCALE_ALLREDUCE,     /* sum of floats */
+    TOOL_SCALE_ALLREDUCE_AVG, /* average of floats */
+    TOOL_SCALE_ALLREDUCE_MIN, /* least of int32_t */
     TOOL_SCALE_COLLECTIVES
 };
 
+/* The costs within a node of GPUs by the model of `weft explain coll`: start_ns that of a kernel,
+ * flag_ns that of one more trip of LL packets, copy_ns that of stores over NVLink. Writes the
+ * origin of the rates. */
+void tool_scale_gpu_costs(struct tool_scale_job *job, char *text, size_t bytes);
+
 struct tool_scale_result {
     uint64_t in_node, between; /* messages: flags, and data with or without a flag */
+    uint64_t off_rail;         /* of those between nodes: to a PE of another rank in its node */
     uint64_t bytes_between;
     double us;  /* until the last PE has ended */
     bool right; /* every PE has the bits of the serial result */
@@ -47,9 +56,10 @@ struct tool_scale_memory {
     uint64_t flags;  /* mailboxes of such a team, in shared memory: pages are used when touched */
     uint64_t device; /* entries of peers for device code */
     uint64_t paths;  /* choice of paths for host memory, and two contexts */
+    uint64_t gpu;    /* with GPU memory: its paths, contexts and pairs of the node */
     uint64_t nics;   /* tables of the paths over NICs, with one NIC */
 };
 
-struct tool_scale_memory tool_scale_memory(int pes, int nodes);
+struct tool_scale_memory tool_scale_memory(int pes, int per_node, int nodes);
 
 #endif

@@ -43,9 +43,19 @@ row=$("$weft" bench scale --pes 1000,1001 --elements 777 --json)
 sync=$(grep -o '"sync":{[^}]*}' <<<"$row" | head -n 1)
 [ "$(value between_nodes "$sync")" = 1875 ] || fail "sync between nodes: $sync"
 [ "$(value in_nodes "$sync")" = 1750 ] || fail "sync in nodes: $sync"
-[ "$(grep -o '"right_bits":true' <<<"$row" | wc -l)" = 8 ] || fail "bits of collectives: $row"
+[ "$(grep -o '"right_bits":true' <<<"$row" | wc -l)" = 12 ] || fail "bits of collectives: $row"
 grep -q '"right":false' <<<"$row" && fail "not right: $row"
 "$weft" bench scale --pes 20 --per-host 1 --json | grep -q '"collectives_by_node":{}' || fail "one PE per host: not left out"
+
+# Of 8 GPUs for each of 126 nodes and one node of 5: 5 rails have the same rank at all nodes.
+row=$("$weft" bench scale --pes 1013 --gpus --elements 331 --json) || fail "GPUs: status $?"
+[ "$(grep -o '"right_bits":true' <<<"$row" | wc -l)" = 6 ] || fail "bits of collectives on GPUs: $row"
+for name in allreduce allreduce_avg allreduce_min; do
+    part=$(grep -o "\"$name\":{[^}]*}" <<<"$row")
+    [ "$(value off_rail "$part")" = 0 ] || fail "$name leaves its rail: $part"
+    [ "$(value between_nodes "$part")" = $((126 * 5 * 3)) ] || fail "$name between nodes: $part"
+done
+[ "$(value gpu "$row")" -lt $((1013 * 256)) ] || fail "tables for GPU memory: $row"
 
 text=$("$weft" bench scale --pes 64,1500 --elements 100) || fail "table: status $?"
 awk 'length > 80 { exit 1 }' <<<"$text" || fail "a line of more than 80 columns"

@@ -20,6 +20,7 @@ enum {
     KEY_CPUS,
     KEY_ELEMENTS,
     KEY_MEASURE,
+    KEY_GPUS,
     KEY_JSON
 };
 
@@ -83,6 +84,9 @@ static error_t parse_scale(int key, char *text, struct argp_state *state)
     case KEY_ELEMENTS:
         job->elements = (size_t)parse_scale_number(state, "elements", text, 1, 1 << 20);
         return 0;
+    case KEY_GPUS:
+        job->gpus = true;
+        return 0;
     case KEY_MEASURE:
         options->measure = true;
         return 0;
@@ -106,7 +110,10 @@ static const struct argp_option scale_options[] = {
     {"gbit", KEY_GBIT, "N", 0, "bandwidth of a host's link in Gbit/s (25)", 0},
     {"cpus", KEY_CPUS, "N", 0,
      "CPUs that all processes share; 0: one for each process (0; with --measure those here)", 0},
-    {"elements", KEY_ELEMENTS, "N", 0, "floats of each PE in broadcast and allreduce (1024)", 0},
+    {"elements", KEY_ELEMENTS, "N", 0,
+     "elements of 4 bytes of each PE in broadcast and allreduce (1024)", 0},
+    {"gpus", KEY_GPUS, NULL, 0,
+     "collectives on GPU memory: nodes by the rates of weft explain coll, a NIC for each GPU", 0},
     {"measure", KEY_MEASURE, NULL, 0, "also start the same job on this machine, in real processes",
      0},
     {"json", KEY_JSON, NULL, 0, "a JSON object per number of PEs", 0},

@@ -43,6 +43,16 @@ static void print_kind(const char *name, const struct scale_kind_cost *kind)
            kind->wake_ns / 1e3);
 }
 
+static void print_gpu_rates(void)
+{
+    char origin[SCALE_ORIGIN_BYTES];
+    struct tool_scale_job job = {0};
+    tool_scale_gpu_costs(&job, origin, sizeof origin);
+    printf("a NIC for each GPU; by the rates of weft explain coll %.1f us to start, %.1f us\n"
+           "for a flag in a node, %.4f ns for a byte; ",
+           job.start_ns / 1e3, job.flag_ns / 1e3, job.copy_ns);
+}
+
 void scale_print_head(const struct scale_job *job)
 {
     const struct scale_costs *c = &job->costs;
@@ -52,10 +62,12 @@ void scale_print_head(const struct scale_job *job)
            job->per_host, job->fan_out);
     print_kind("in a host", &c->in_host);
     print_kind("between hosts", &c->between_hosts);
-    printf("A copy takes %.2f ns for a byte. Given: %.0f us between hosts, %.0f Gbit/s per link,\n"
-           "%.1f us for a flag in a node, ",
-           c->copy_ns, c->latency_ns / 1e3, c->byte_ns > 0 ? 8 / c->byte_ns : 0.0,
-           c->flag_ns / 1e3);
+    printf("A copy: %.2f ns for a byte. Given: %.0f us between hosts, %.0f Gbit/s per link,\n",
+           c->copy_ns, c->latency_ns / 1e3, c->byte_ns > 0 ? 8 / c->byte_ns : 0.0);
+    if (job->gpus)
+        print_gpu_rates();
+    else
+        printf("%.1f us for a flag in a node, ", c->flag_ns / 1e3);
     if (c->cpus)
         printf("%d CPU%s for all processes.\n", c->cpus, c->cpus == 1 ? "" : "s");
     else
@@ -90,7 +102,7 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
     for (int i = 0; i < TOOL_SCALE_COLLECTIVES; i++) {
         const struct tool_scale_result *result = &outcome->collectives[i];
         if (outcome->has_collective[i])
-            printf("%6d by node: %-9s %9llu in nodes %8llu between %8s %9s\n", job->pes,
+            printf("%6d by node: %-13s %7llu in nodes %6llu between %8s %9s\n", job->pes,
                    scale_collective_names[i], (unsigned long long)result->in_node,
                    (unsigned long long)result->between, format_bytes(result->bytes_between).text,
                    format_time(result->us).text);
@@ -98,8 +110,9 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
     printf("%6d tables of a PE: boot %s, team %s, device %s; flags %s\n", job->pes,
            format_bytes(outcome->memory.boot).text, format_bytes(outcome->memory.team).text,
            format_bytes(outcome->memory.device).text, format_bytes(outcome->memory.flags).text);
-    printf("%6d tables of a PE: choice of paths %s, paths over NICs %s\n", job->pes,
-           format_bytes(outcome->memory.paths).text, format_bytes(outcome->memory.nics).text);
+    printf("%6d tables of a PE: choice of paths %s, over NICs %s, GPU memory %s\n", job->pes,
+           format_bytes(outcome->memory.paths).text, format_bytes(outcome->memory.nics).text,
+           format_bytes(outcome->memory.gpu).text);
     printf("%6d tables of the launcher: %s, %llu bytes for a PE\n", job->pes,
            format_bytes(outcome->launcher_bytes).text,
            (unsigned long long)(outcome->launcher_bytes / (uint64_t)job->pes));
@@ -135,9 +148,10 @@ static json_t *collectives_json(const struct scale_outcome *outcome)
         const struct tool_scale_result *result = &outcome->collectives[i];
         if (outcome->has_collective[i])
             json_object_set_new(collectives, scale_collective_names[i],
-                                json_pack("{s:I, s:I, s:I, s:f, s:b}", "in_nodes",
+                                json_pack("{s:I, s:I, s:I, s:I, s:f, s:b}", "in_nodes",
                                           (json_int_t)result->in_node, "between_nodes",
-                                          (json_int_t)result->between, "bytes_between_nodes",
+                                          (json_int_t)result->between, "off_rail",
+                                          (json_int_t)result->off_rail, "bytes_between_nodes",
                                           (json_int_t)result->bytes_between, "us", result->us,
                                           "right_bits", result->right));
     }
@@ -176,11 +190,11 @@ void scale_print_json(const struct scale_job *job, const struct scale_outcome *o
     json_object_set_new(row, "collectives_by_node", collectives_json(outcome));
     json_object_set_new(
         row, "pe_bytes",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "boot", (json_int_t)outcome->memory.boot,
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "boot", (json_int_t)outcome->memory.boot,
                   "team", (json_int_t)outcome->memory.team, "flags",
                   (json_int_t)outcome->memory.flags, "device", (json_int_t)outcome->memory.device,
                   "paths", (json_int_t)outcome->memory.paths, "nics",
-                  (json_int_t)outcome->memory.nics));
+                  (json_int_t)outcome->memory.nics, "gpu", (json_int_t)outcome->memory.gpu));
     if (measured)
         json_object_set_new(row, "measured", times_json(measured));
     json_dumpf(row, stdout, JSON_COMPACT);

@@ -37,10 +37,13 @@ struct scale_costs {
     int cpus;          /* all processes share so many CPUs; 0: each process has its own */
 };
 
+enum { SCALE_ORIGIN_BYTES = 1200 }; /* text of the origin of rates */
+
 struct scale_job {
     int pes, per_host, fan_out;
     size_t bytes;    /* of the exchange that is timed */
-    size_t elements; /* floats of each PE in broadcast and allreduce */
+    size_t elements; /* of 4 bytes, of each PE in broadcast and allreduce */
+    bool gpus;       /* collectives on GPU memory: a GPU and a NIC for each PE */
     struct scale_costs costs;
 };
 
