@@ -177,6 +177,15 @@ def _packer(dtype: DType) -> Any:
     return lambda value: bits_of(dtype, value)
 
 
+class _Known:
+    """What operations need to know of this process."""
+
+    pool = False  # it has made a pool; without one no allocation is compared
+
+
+known = _Known()
+
+
 class OfJob:
     """A job, or what belongs to one: a team, a context."""
 
@@ -205,12 +214,10 @@ class Operations(OfJob):
 
     def _check_pool(self, pe: int, *addresses: int) -> None:
         """Compares the allocations of pools in which the addresses lie with those of the PE."""
-        pools = self._job._pools
-        if pools:
-            there = self._pe_of_job(pe)
-            for pool in pools:
-                for address in addresses:
-                    pool._check_address(address, there)
+        there = self._pe_of_job(pe)
+        for pool in self._job._pools:
+            for address in addresses:
+                pool._check_address(address, there)
 
     # -------------------------------------------------------------------------- put and get
 
@@ -228,7 +235,7 @@ class Operations(OfJob):
                 raise_error(status, self._job, dst)
         except AttributeError:
             pass  # not two arrays of Weft that are ready for use
-        self._copy("put", dst, src, dst, to, stream)
+        self._copy(_put, dst, src, dst, to, stream, calls.put_on_stream)
 
     def get(self, dst: Any, src: Any, of: int, *, stream: Any = None) -> None:
         """Copies `src` of PE `of` into `dst`. Returns when `dst` has the data."""
@@ -241,29 +248,31 @@ class Operations(OfJob):
                 raise_error(status, self._job, src)
         except AttributeError:
             pass
-        self._copy("get", dst, src, src, of, stream)
+        self._copy(_get, dst, src, src, of, stream, calls.get_on_stream)
 
     def put_nbi(self, dst: Any, src: Any, to: int) -> Handle:
         """As put(), but may return at once; the source belongs to the library until the handle's
         wait() or quiet() returns."""
-        self._copy("put_nbi", dst, src, dst, to, None)
+        self._copy(calls.put_nbi, dst, src, dst, to)
         return Handle(self, dst, src)
 
     def get_nbi(self, dst: Any, src: Any, of: int) -> Handle:
         """As get(), but may return at once; `dst` has the data when the handle's wait() or quiet()
         has returned."""
-        self._copy("get_nbi", dst, src, src, of, None)
+        self._copy(calls.get_nbi, dst, src, src, of)
         return Handle(self, dst, src)
 
-    def _copy(self, name: str, dst: Any, src: Any, symmetric: Any, pe: int, stream: Any) -> None:
-        """Calls weft_put or weft_get in any of their forms; `symmetric` is the array of PE `pe`."""
+    def _copy(self, call: Any, dst: Any, src: Any, symmetric: Any, pe: int, stream: Any = None,
+              on_stream: Any = None) -> None:
+        """Calls a form of weft_put or weft_get; `symmetric` is the array of PE `pe`."""
         to, source, nbytes = _pair(dst, src)
-        self._check_pool(pe, to if symmetric is dst else source)
+        if known.pool:
+            self._check_pool(pe, to if symmetric is dst else source)
         if stream is None:
-            status = getattr(calls, name)(self._handle_ctx, to, source, nbytes, pe)
+            status = call(self._handle_ctx, to, source, nbytes, pe)
         else:
-            status = getattr(calls, name + "_on_stream")(self._handle_ctx, to, source, nbytes, pe,
-                                                         stream_of(stream, self._job))
+            status = on_stream(self._handle_ctx, to, source, nbytes, pe,
+                               stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, symmetric)
 
@@ -278,7 +287,7 @@ class Operations(OfJob):
         if rows != len(to) or source.shape[:1] != target.shape[:1]:
             raise OutOfRange(f"{len(to)} PEs for {rows} rows of the destination and "
                              f"{source.shape[0] if source.shape else 0} of the source")
-        if self._job._pools:
+        if known.pool:
             for pe in set(to):
                 self._check_pool(int(pe), target.address)
         pes, kept = int_array(to)
@@ -300,7 +309,8 @@ class Operations(OfJob):
 
     def _strided(self, call: Any, dst: Any, src: Any, symmetric: Any, pe: int) -> None:
         to, source, steps, size = strided(dst, src)
-        self._check_pool(pe, (to if symmetric is dst else source).address)
+        if known.pool:
+            self._check_pool(pe, (to if symmetric is dst else source).address)
         status = call(self._handle_ctx, to.address, source.address, *steps, size, to.shape[0], pe)
         if status:
             raise_error(status, self._job, symmetric)
@@ -310,7 +320,8 @@ class Operations(OfJob):
     def _element(self, array: Any, index: Any, pe: int) -> Tuple[int, DType]:
         """Returns the address and type of an element of PE `pe`."""
         address, dtype = _element(array, index)
-        self._check_pool(pe, address)
+        if known.pool:
+            self._check_pool(pe, address)
         return address, dtype
 
     def p(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
@@ -364,24 +375,26 @@ class Operations(OfJob):
         """Puts `src` into `dst` at PE `to`, then sets element `index` of `signal` there to `value`,
         or adds it (op="add"). The signal is never visible before the data. `signal` is a symmetric
         array of uint64."""
-        self._put_signal("put_signal", dst, src, signal, to, value, op, index, stream)
+        self._put_signal(calls.put_signal, dst, src, signal, to, value, op, index, stream)
 
     def put_signal_nbi(self, dst: Any, src: Any, signal: Any, to: int, *, value: int = 1,
                        op: str = "set", index: Any = 0) -> Handle:
         """As put_signal(), but may return at once, as put_nbi()."""
-        self._put_signal("put_signal_nbi", dst, src, signal, to, value, op, index, None)
+        self._put_signal(calls.put_signal_nbi, dst, src, signal, to, value, op, index, None)
         return Handle(self, dst, src, signal)
 
-    def _put_signal(self, name: str, dst: Any, src: Any, signal: Any, to: int, value: int, op: str,
+    def _put_signal(self, call: Any, dst: Any, src: Any, signal: Any, to: int, value: int, op: str,
                     index: Any, stream: Any) -> None:
         target, source, nbytes = _pair(dst, src)
         word = _signal(signal, index)
-        self._check_pool(to, target, word)
-        arguments = [target, source, nbytes, word, value, signal_operation_of(op), to]
+        operation = signal_operation_of(op)
+        if known.pool:
+            self._check_pool(to, target, word)
         if stream is None:
-            status = getattr(calls, name)(self._handle_ctx, *arguments)
+            status = call(self._handle_ctx, target, source, nbytes, word, value, operation, to)
         else:
-            status = calls.put_signal_on_stream(self._handle_ctx, *arguments,
+            status = calls.put_signal_on_stream(self._handle_ctx, target, source, nbytes, word,
+                                                value, operation, to,
                                                 stream_of(stream, self._job))
         if status:
             raise_error(status, self._job, dst, signal)
@@ -390,7 +403,8 @@ class Operations(OfJob):
                stream: Any = None) -> None:
         """Sets element `index` of `signal` at PE `to` to `value`, or adds it (op="add")."""
         word, operation = _signal(signal, index), signal_operation_of(op)
-        self._check_pool(to, word)
+        if known.pool:
+            self._check_pool(to, word)
         if stream is None:
             status = calls.signal(self._handle_ctx, word, value, operation, to)
         else:

@@ -23,6 +23,7 @@ from . import _bindings as b
 from ._array import Block, ShapeLike, describe, memory_of, shape_of
 from ._dtypes import DTypeLike, dtype_of
 from ._library import calls, check
+from ._operations import known
 from .errors import InvalidArgument, InvalidFree, Mismatch, NotSymmetric, OutOfMemory
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Pool:
         if size < ALIGNMENT:
             raise InvalidArgument(f"a pool of {size} bytes: give at least {ALIGNMENT}, for example "
                                   "job.pool(\"1G\")")
+        known.pool = True
         self.job = job
         self.kind = kind
         self.size = size // ALIGNMENT * ALIGNMENT  # bytes of the window

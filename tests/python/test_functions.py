@@ -33,8 +33,6 @@ LEFT_OUT = {
 # What a helper appends to the name that it is given.
 FORMS = {
     "_call": ["", "_on_stream"],
-    "_copy": [""],
-    "_put_signal": [""],
     "_reduce": ["", "_on_stream", "_scaled", "_scaled_on_stream", "_weighted",
                 "_weighted_on_stream"],
     "_compare": ["", "_vector"],
@@ -78,8 +76,6 @@ def called():
                     names |= {name + form for form in FORMS[helper]}
     # function(f"weft_p{size * 8}") and the same of g.
     names |= {f"weft_{letter}{bits}" for letter in "pg" for bits in (8, 16, 32, 64)}
-    # job.put() and get() with a stream; the others of _copy() have none.
-    names |= {"weft_put_on_stream", "weft_get_on_stream"}
     return names
 
 
