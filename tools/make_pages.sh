@@ -67,6 +67,7 @@ page reference.md awk -f tools/reference.awk include/weft.h include/weft/types.h
 page device-reference.md tools/device_reference.sh
 page nvshmem-reference.md nvshmem
 page variables.md variables
+page python-reference.md python3 tools/python_reference.py
 page man/weft-reasons.7.scd "$build/bin/weft" explain --codes=man
 if ${CC:-cc} -Iinclude tests/shmem/reference.c -o "$scratch/shmem"; then
     page shmem-reference.md "$scratch/shmem" "$PWD" reference

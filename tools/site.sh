@@ -19,7 +19,9 @@ cp $tools/weft.css $tools/site.js "$out"
 # Groups of the navigation with their pages, in reading order.
 groups=(
     'Start:index demo coming-from gallery status glossary'
-    'Programs:examples python launching hosts device files abi security'
+    'Python:python python-arrays python-put python-signals python-collectives python-streams
+            python-kernels python-files python-notebooks python-machine python-reference'
+    'Programs:examples launching hosts device files abi security'
     'Machines and networks:machine net gda man/weft-reasons.7'
     'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference
                 variables'
@@ -196,7 +198,8 @@ done <"$scratch/titles" >"$scratch/entries"
     printf 'const weft_index = '
     jq -Rnc --rawfile navigation "$scratch/navigation" --rawfile functions "$scratch/functions" '
         def weight:
-            {"Manual pages": 1.5, "Start": 1.2, "Measurements": 0.5, "Work on Weft": 0.7}[.] // 1;
+            {"Manual pages": 1.5, "Start": 1.2, "Python": 0.7, "Measurements": 0.5,
+             "Work on Weft": 0.7}[.] // 1;
         def lines: split("\n")[] | select(. != "") | split("\t");
         [$navigation | lines | [.[1], .[2], (.[0] | weight)]] as $pages
         | ($pages | to_entries | map({key: .value[0], value: .key}) | from_entries) as $number

@@ -4,25 +4,36 @@
     import weft
 
     job = weft.init()
-    x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")  # the same arrays at every
-    PE job.put(y, x, to=(job.rank + 1) % job.size)                         # my x into the next PE's
-    y job.barrier()
+    x, y = job.full(4, job.rank, dtype="f4"), job.zeros(4, dtype="f4")  # at every PE
+    job.put(y, x, to=(job.rank + 1) % job.size)                         # into the next PE's y
+    job.barrier()
     print(job.rank, y)
 
 Start it by `python -m weft run -n 4 program.py`, mpirun, srun or torchrun.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:
     from . import errors as errors
     from ._array import Array as Array
+    from ._files import File as File
+    from ._files import FileResult as FileResult
+    from ._files import join_checksums as join_checksums
     from ._job import Context as Context
     from ._job import Job as Job
     from ._job import Team as Team
     from ._job import init as init
     from ._job import unique_id as unique_id
+    from ._local import local as local
+    from ._local import spawn as spawn
+    from ._machine import bench as bench
+    from ._machine import doctor as doctor
+    from ._machine import explain as explain
+    from ._machine import include as include
+    from ._machine import topo as topo
+    from ._machine import version as version
     from ._memory import Mapping as Mapping
     from ._memory import Registration as Registration
     from ._operations import Handle as Handle
@@ -47,15 +58,18 @@ def __getattr__(name: str) -> Any:
     if name in _FROM:
         value = getattr(import_module("." + _FROM[name], __name__), name)
     else:
-        errors = import_module(".errors", __name__)
-        value = getattr(errors, name, None)
-        if value is None or name.startswith("_"):
+        value = _exceptions().get(name)
+        if value is None:
             raise AttributeError(f"module 'weft' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
-def __dir__() -> List[str]:
+def _exceptions() -> Dict[str, Any]:
     errors = import_module(".errors", __name__)
-    exceptions = (name for name in vars(errors) if name[0].isupper())
-    return sorted([*_FROM, "__version__", "errors", *exceptions])
+    return {name: value for name, value in vars(errors).items()
+            if isinstance(value, type) and issubclass(value, Exception) and name[0] != "_"}
+
+
+def __dir__() -> List[str]:
+    return sorted([*_FROM, "__version__", "errors", *_exceptions()])

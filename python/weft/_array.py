@@ -439,7 +439,8 @@ class RawArray(Array):
         return RawArray(self._holder, self._dtype, wanted, self._address)
 
     def view(self, dtype: DTypeLike) -> "RawArray":
-        """Returns the bytes of a contiguous array as elements of another type."""
+        """Returns the bytes of a contiguous array as elements of another type, `dtype`. Raises
+        InvalidType where they are no whole number of such elements."""
         wanted = dtype_of(dtype)
         contiguous(self._memory(), self)
         last = (self.shape[-1] if self.shape else 1) * self.itemsize
@@ -486,7 +487,7 @@ class RawArray(Array):
         return (holder if isinstance(holder, Block) else holder.block).job._handle
 
     def frombytes(self, data: bytes) -> None:
-        """Stores bytes into the elements in C order."""
+        """Stores the bytes `data`, as many as the array has, into the elements in C order."""
         if len(data) != self.nbytes:
             raise InvalidArgument(f"{len(data)} bytes do not fill {describe(self)} of "
                                   f"{self.nbytes}")

@@ -34,6 +34,9 @@ class Collectives(OfJob):
     symmetric and contiguous. On return `dst` is complete and `src` may be reused; with stream=S the
     operation runs in the order of that stream (as for put()), and arrays may be of any GPU memory.
     Reductions combine elements in the order of the team: every member gets the same bits.
+
+    They raise NotSymmetric, OutOfRange (sizes that do not fit), InvalidType, InvalidPE (a root that
+    is no member), PeerDead and Timeout; Mismatch with WEFT_CHECK=1, where the calls differ.
     """
 
     _handle_team: int
@@ -91,7 +94,8 @@ class Collectives(OfJob):
                   send_offsets: Optional[Sequence[int]] = None,
                   recv_offsets: Optional[Sequence[int]] = None) -> None:
         """Sends send_counts[i] elements of `src` to member i, and receives at most recv_counts[i]
-        of member i in `dst`. Offsets are in elements; without them the parts follow each other."""
+        of member i in `dst`. Offsets (send_offsets, recv_offsets) are in elements; without them the
+        parts follow each other."""
         to, source = self._types(dst, src)
         assert to.dtype is not None
         arrays = []
@@ -117,10 +121,10 @@ class Collectives(OfJob):
     def alltoallv_on_stream(self, dst: Any, src: Any, send_bytes: Any, send_at: Any,
                             recv_bytes: Any,
                             recv_at: Any, stream: Any) -> None:
-        """As alltoallv(), in the order of a stream. The last four arrays have one uint64 for each
-        member, in bytes, in memory that the GPU can access: sizes and places of the parts in `src`
-        and `dst`. The GPU reads them when the stream reaches the call, so kernels may write
-        them."""
+        """As alltoallv(), in the order of a stream. Four arrays have one uint64 for each member, in
+        bytes, in memory that the GPU can access: sizes and places of the parts in `src`
+        (send_bytes, send_at) and `dst` (recv_bytes, recv_at). The GPU reads them when the stream
+        reaches the call, so kernels may write them."""
         to, source = self._types(dst, src)
         pointers = []
         for words, given in (("send_bytes", send_bytes), ("send_at", send_at),

@@ -89,7 +89,8 @@ class FileHandles:
 
 
 def join_checksums(first: int, second: int, second_bytes: int) -> int:
-    """Returns the CRC-32C of two adjacent ranges from that of each and the bytes of the second."""
+    """Returns the CRC-32C of two adjacent ranges of a file, from that of the `first`, that of the
+    `second`, and the length of the second in bytes (`second_bytes`)."""
     return int(calls.file_join_checksums(first, second, second_bytes))
 
 

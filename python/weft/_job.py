@@ -104,7 +104,7 @@ class Team(Collectives):
 
     def split(self, start: int, stride: int, size: int) -> Optional["Team"]:
         """Makes a team of `size` members: start, start + stride, ... Collective over this team.
-        Returns None at PEs that are not in it."""
+        Returns None at PEs that are not in it. Raises InvalidPE, InvalidArgument."""
         handle = ctypes.c_void_p()
         check(calls.team_split_strided(self._handle_team, start, stride, size,
                                        ctypes.byref(handle)))
@@ -120,7 +120,11 @@ class Team(Collectives):
 
     def context(self, *, serialized: bool = False, private: bool = False,
                 nostore: bool = False) -> "Context":
-        """Makes a context over the team. Not collective."""
+        """Makes a context over the team. Not collective.
+
+        serialized: one thread at a time uses it; private: only this thread uses it; nostore: its
+        fence() and quiet() need not order stores by the program itself. Raises OutOfMemory.
+        """
         options = b.WEFT_CTX_SERIALIZED * serialized + b.WEFT_CTX_PRIVATE * private + \
             b.WEFT_CTX_NOSTORE * nostore
         handle = ctypes.c_void_p()
@@ -243,7 +247,8 @@ class Job(Operations, Team):
 
     def asarray(self, values: Any, dtype: Optional[DTypeLike] = None, *,
                 kind: Optional[str] = None) -> Any:
-        """Copies an array or nested lists into a new symmetric array of the same shape. Collective:
+        """Copies `values`, an array or nested lists, into a new symmetric array of the same shape.
+        Collective:
         shapes and types are the same at every PE. Arrays of a GPU go to GPU memory, others to host
         memory, unless `kind` says otherwise. Returns a symmetric array of this job as it is."""
         if isinstance(values, Array) and dtype is None and values._block is not None and \
@@ -385,8 +390,9 @@ class Job(Operations, Team):
 
     def pool(self, size: Union[int, str], kind: str = "gpu") -> "Pool":
         """Reserves a window of `size` bytes ("1G") of symmetric memory, in which allocations are
-        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). Collective,
-        with the same arguments. Raises OutOfMemory, Mismatch, Unsupported (no GPU)."""
+        local: by torch and CuPy inside `with`, and by the pool's empty() and zeros(). kind: "gpu"
+        or "host". Collective, with the same arguments. Raises OutOfMemory, Mismatch, Unsupported
+        (no GPU)."""
         from ._pool import Pool
 
         made = Pool(self, _bytes_of(size), _kind(kind))
@@ -394,8 +400,9 @@ class Job(Operations, Team):
         return made
 
     def register(self, array: Any) -> "Registration":
-        """Registers memory of the program, of the host or this PE's GPU: as source or destination
-        of an operation it then needs no question to the driver, and host memory no staging buffer.
+        """Registers `array`, memory of the program on the host or this PE's GPU: as source or
+        destination of an operation it then needs no question to the driver, and host memory no
+        staging buffer.
         Not collective; not needed. The job must have set up its GPUs. Use it with `with`, or
         close() what it returns before the memory is freed."""
         from ._memory import Registration
@@ -429,9 +436,10 @@ class Job(Operations, Team):
         return Mapping(self, array, pe)
 
     def copy(self, dst: Any, src: Any, *, flush: bool = False) -> None:
-        """Copies between host memory and any GPU memory of this PE, without a stream: small sizes
-        by the CPU. Kernels and copies that write `src` must be complete. On return `src` may be
-        reused and this thread's launches see the data; with flush=True every reader does."""
+        """Copies `src` to `dst`, of as many bytes, between host memory and any GPU memory of this
+        PE, without a stream: small sizes by the CPU. Kernels and copies that write `src` must be
+        complete. On return `src` may be reused and this thread's launches see the data; with
+        flush=True every reader does."""
         from ._memory import copy
 
         copy(self, dst, src, flush)
@@ -442,7 +450,7 @@ class Job(Operations, Team):
 
     def open(self, path: "Union[str, os.PathLike[str]]", mode: str = "r", *, checksum: bool = False,
              buffered: bool = False, depth: int = 0, chunk: Union[int, str] = 0) -> "File":
-        """Opens a file for this PE, to be read into and written from arrays of any PE.
+        """Opens the file `path` for this PE, to be read into and written from arrays of any PE.
 
         mode: "r", "w" (made empty), "x" (must not exist), "r+", "w+"; checksum: results have the
         CRC-32C; buffered: by the page cache; depth: requests in flight, 1 to 256; chunk: bytes of a
@@ -460,7 +468,8 @@ class Job(Operations, Team):
 
     def path(self, pe: int, kind: str = "host") -> Dict[str, Any]:
         """Returns how this PE reaches memory of PE `pe`: name, reason, whether it was tested
-        (proven), and what has been moved (operations, bytes)."""
+        (proven), and what has been moved (operations, bytes). kind: of the memory, "host" or
+        "gpu". Raises InvalidPE."""
         self._check_pe(pe)
         info = _structure(b.weft_path_info)
         info.kind = _kind(kind)
@@ -511,9 +520,9 @@ class Job(Operations, Team):
         return str(calls.target_name(calls.target_get()).decode())
 
     def queue_mode(self, mode: str) -> int:
-        """Chooses how the blocks of this PE's kernels share the queues of network adapters:
-        "shared", "exclusive" or "single". No kernel may run. Returns the number of blocks with
-        queues of their own."""
+        """Chooses how the blocks of this PE's kernels share the queues of network adapters, by
+        `mode`: "shared", "exclusive" or "single". No kernel may run. Returns the number of blocks
+        with queues of their own."""
         if mode not in _QUEUE_MODES:
             raise InvalidArgument(f"queue mode {mode!r}: use one of {', '.join(_QUEUE_MODES)}")
         blocks = ctypes.c_int()
@@ -607,12 +616,12 @@ _here = threading.local()
 def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: int = 0,
          size: int = 0,
          group: Any = None) -> Job:
-    """Joins the job that the launcher started; without a launcher makes a job of one PE.
-    Collective.
+    """Joins the job that the launcher started; without a launcher makes a job of one PE. A second
+    call returns the job that exists. Collective.
 
     heap: bytes of each PE's host heap ("4G"), the same at every PE; 0 = WEFT_HEAP_SIZE.
     unique_id, rank, size: connect by the bytes of weft.unique_id() in place of a launcher (`weft
-    run`, mpirun, srun, torchrun). A second call returns the job that exists.
+    run`, mpirun, srun, torchrun). group: the PEs of weft.local(), which passes it.
     Raises BootFailed, InvalidConfig, Timeout, PeerDead, VersionMismatch.
     """
     running = getattr(_here, "job", None)

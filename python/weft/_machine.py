@@ -87,8 +87,9 @@ def doctor() -> Report:
 
 
 def bench(name: str, *options: str) -> Report:
-    """Runs `weft bench NAME ...` and returns its figures: weft.bench("put", "-n", "2")["rows"] has
-    a dictionary for each row."""
+    """Runs the benchmark `name` of `weft bench` with further `options` of that command, and returns
+    its figures: weft.bench("put", "-n", "2")["rows"] has a dictionary for each row. Times are in
+    us. Raises InvalidArgument for an unknown name or option."""
     arguments = ["bench", name, *options]
     lines = _run([*arguments, "--json"]).splitlines()
     return Report({"rows": [json.loads(line) for line in lines if line.startswith("{")]}, arguments)

@@ -204,6 +204,11 @@ class Operations(OfJob):
     and are contiguous. Operations with stream=S run in the order of that stream: an integer, a
     stream of torch, CuPy or any object with __cuda_stream__, or "torch" or "cupy" for the current
     one of these libraries; without it the call returns when the operation has the guarantees below.
+    `index` is a number, or a tuple with one for each dimension.
+
+    Operations raise InvalidPE, NotSymmetric, OutOfRange (sizes that differ, or run past the end),
+    InvalidType, InvalidArgument (not contiguous, or not a stream of this GPU), PeerDead, NoPath and
+    PathFailed; waits also Timeout, when nothing has changed for WEFT_WAIT_LIMIT.
     """
 
     _handle_ctx: int
@@ -415,7 +420,8 @@ class Operations(OfJob):
 
     def signal_wait(self, signal: Any, cmp: str, value: int, *, index: Any = 0,
                     stream: Any = None) -> Optional[int]:
-        """Waits until element `index` of this PE's `signal` compares true with `value`. Returns the
+        """Waits until element `index` of this PE's `signal` compares true with `value`, by `cmp`:
+        "==", "!=", ">", "<=", "<" or ">=". Returns the
         value that ended the wait, or None in the order of a stream."""
         word, comparison = _signal(signal, index), comparison_of(cmp)
         if stream is not None:
@@ -439,12 +445,13 @@ class Operations(OfJob):
     # ------------------------------------------------------------------------------ atomics
 
     def atomic_set(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
-        """Sets element `index` of `dst` at PE `to`. Atomics take elements of 4 or 8 bytes; add,
-        and, or and xor integers. They are atomic with each other, with signals and with waits."""
+        """Sets element `index` of `dst` at PE `to` to `value`. Atomics take elements of 4 or 8
+        bytes; add, and, or and xor integers. They are atomic with each other, with signals and with
+        waits."""
         self._atomic("set", dst, value, to, index)
 
     def atomic_add(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
-        """Adds to element `index` of `dst` at PE `to`."""
+        """Adds `value` to element `index` of `dst` at PE `to`."""
         self._atomic("add", dst, value, to, index)
 
     def atomic_and(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> None:
@@ -468,7 +475,7 @@ class Operations(OfJob):
         return self._atomic("swap", dst, value, to, index)
 
     def atomic_fetch_add(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> Any:
-        """Adds to element `index` of `dst` at PE `to`, and returns its value before."""
+        """As atomic_add(), and returns the value before."""
         return self._atomic("fetch_add", dst, value, to, index)
 
     def atomic_fetch_and(self, dst: Any, value: Any, to: int, *, index: Any = 0) -> Any:
@@ -490,7 +497,7 @@ class Operations(OfJob):
 
     def atomic_nbi(self, op: str, dst: Any, value: Any = 0, *, to: int, index: Any = 0,
                    expected: Any = 0, fetched: Any = None) -> Handle:
-        """Does an atomic operation, but may return at once.
+        """Does an atomic operation on element `index` of `dst` at PE `to`, but may return at once.
 
         op: "set", "add", "and", "or", "xor", "fetch", "swap", "cswap" (which uses `expected`),
         "fetch_add", "fetch_and", "fetch_or", "fetch_xor". The forms that fetch store the value
@@ -542,33 +549,34 @@ class Operations(OfJob):
 
     def wait(self, array: Any, cmp: str, value: Any) -> None:
         """Waits until every element of this PE's `array` compares true with `value`: a number, or
-        an array of as many elements. The elements are integers of 2, 4 or 8 bytes."""
+        an array of as many elements. cmp: "==", "!=", ">", "<=", "<" or ">=". The elements are
+        integers of 2, 4 or 8 bytes. Raises PeerDead, Timeout."""
         self._compare("wait_until_all", array, cmp, value, [])
 
     def wait_any(self, array: Any, cmp: str, value: Any) -> int:
-        """Waits until one element compares true, and returns its index in C order."""
+        """As wait(), until one element compares true. Returns its index in C order."""
         index = ctypes.c_size_t()
         self._compare("wait_until_any", array, cmp, value, [ctypes.byref(index)])
         return index.value
 
     def wait_some(self, array: Any, cmp: str, value: Any) -> List[int]:
-        """Waits until an element compares true, and returns the indices of all that do."""
+        """As wait(), until an element compares true. Returns the indices of all that do."""
         return self._some("wait_until_some", array, cmp, value)
 
     def test(self, array: Any, cmp: str, value: Any) -> bool:
-        """Returns whether every element compares true now."""
+        """Returns whether every element compares true now; arguments as wait()."""
         result = ctypes.c_int()
         self._compare("test_all", array, cmp, value, [ctypes.byref(result)])
         return bool(result.value)
 
     def test_any(self, array: Any, cmp: str, value: Any) -> Optional[int]:
-        """Returns the index of an element that compares true now, or None."""
+        """Returns the index of an element that compares true now, or None; arguments as wait()."""
         index = ctypes.c_size_t()
         self._compare("test_any", array, cmp, value, [ctypes.byref(index)])
         return None if index.value == _MASK64 else index.value
 
     def test_some(self, array: Any, cmp: str, value: Any) -> List[int]:
-        """Returns the indices of all elements that compare true now."""
+        """Returns the indices of all elements that compare true now; arguments as wait()."""
         return self._some("test_some", array, cmp, value)
 
     def _some(self, name: str, of: Any, cmp: str, value: Any) -> List[int]:

@@ -149,7 +149,7 @@ class Pool:
         return self.size - sum(free for _, free in self._space.places)
 
     def empty(self, shape: ShapeLike, dtype: DTypeLike = "float64") -> Any:
-        """Allocates an array of any contents in the window. Not collective; every PE makes the same
+        """Allocates an array in the window, as job.empty(). Not collective; every PE makes the same
         allocations in the same order. Raises OutOfMemory."""
         sizes, element = shape_of(shape), dtype_of(dtype)
         nbytes = element.itemsize

@@ -83,8 +83,8 @@ def state(job: "Job") -> int:
 
 
 def array(values: Any) -> Any:
-    """Returns the argument of a kernel for an array of Weft, whose elements the kernel loads and
-    stores. (The simulator would give the kernel a copy.)"""
+    """Returns the argument of a kernel for `values`, an array of Weft, whose elements the kernel
+    loads and stores. (The simulator would give the kernel a copy.)"""
     if not SIMULATED:
         return values
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray

@@ -63,6 +63,8 @@ cat >"$scratch/words" <<'END'
 man/weft_put.3.html weft_put_nbi
 reference.html#weft_put_nbi weft_put_nbi
 device-reference.html#weft_block_put_nbi weft_block_put_nbi
+python-reference.html#put_signal put_signal
+python-collectives.html#teams split_2d
 man/weft-reasons.7.html#P2P-ACS Access Control Services
 man/weft-topo.1.html#--what-if --what-if
 variables.html#WEFT_PATH WEFT_PATH
@@ -99,6 +101,7 @@ ACS:man/weft-reasons.7.html#P2P-ACS
 WEFT_PATH:variables.html#WEFT_PATH
 shmem_put:shmem-reference.html#
 install:index.html#install
+numpy:python
 END
 else
     echo "skipped: the order of the search, which needs node" >&2

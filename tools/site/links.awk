@@ -9,6 +9,7 @@ BEGIN {
         if (!(substr(entry, 1, tab - 1) in page_of))
             page_of[substr(entry, 1, tab - 1)] = substr(entry, tab + 1)
     }
+    used["text"] = 1 # of frame.awk
     word = "[A-Za-z_][A-Za-z0-9_+-]*"
     pattern = "</?(a|pre|h[1-6])[^>]*>|<[^>]*>|weft [a-z]+|" word "(</b>)?\\([1-8]?\\)|" word
 }
