@@ -27,7 +27,7 @@ def stream_of(stream: Any, job: "Job") -> int:
     for name in ("device_index", "device_id"):  # torch, CuPy
         gpu = getattr(stream, name, -1)
         if hasattr(gpu, "__index__"):
-            _check_gpu(gpu.__index__(), repr(stream), job)
+            _check_gpu(gpu.__index__(), stream, job)
     if hasattr(stream, "__cuda_stream__"):
         method = stream.__cuda_stream__
         version, handle = method() if callable(method) else method
@@ -58,10 +58,12 @@ def _current_of_torch(job: "Job") -> int:
     return int(number)
 
 
-def _check_gpu(gpu: int, words: str, job: "Job") -> None:
-    """Raises InvalidArgument for a stream of another GPU. -1: the stream has no GPU of its own."""
+def _check_gpu(gpu: int, stream: Any, job: "Job") -> None:
+    """Raises InvalidArgument for a stream of another GPU. gpu: -1: the stream names none;
+    stream: the stream or its description."""
     mine = job._gpu_ordinal()
     if gpu >= 0 and mine is not None and gpu != mine:
+        words = stream if isinstance(stream, str) else repr(stream)
         raise InvalidArgument(f"{words} is of GPU {gpu}, and this PE uses GPU {mine}: make the "
                               f"stream on GPU {mine}, for example after "
                               f"torch.cuda.set_device({mine})")

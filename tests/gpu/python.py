@@ -198,6 +198,9 @@ def pool_of_torch():
     check_pool(pool, lambda n: torch.zeros(n, dtype=torch.uint8, device="cuda"),
                lambda n, value: torch.full((n,), value, dtype=torch.int64, device="cuda"),
                lambda tensor: tensor.tolist())
+    # The memory of check_pool()'s tensors, which differed, goes back.
+    gc.collect()
+    torch.cuda.empty_cache()
     with pool:
         x = torch.arange(8.0, device="cuda")
         job.allreduce(x, x, stream="torch")
