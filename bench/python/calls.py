@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call from Python costs beside the same call from C: put, get, p and g of 8 bytes to this
+"""What a call from Python costs next to the same call from C: put, get, p and g of 8 bytes to this
 PE's own memory and to another PE on this machine, in ns, by the median of 11 rounds.
 
     python -m weft run -n 2 bench/python/calls.py

@@ -18,11 +18,22 @@ from typing import TYPE_CHECKING, Any, List
 if TYPE_CHECKING:
     from . import errors as errors
     from ._array import Array as Array
+    from ._files import File as File
+    from ._files import FileResult as FileResult
+    from ._files import join_checksums as join_checksums
     from ._job import Context as Context
     from ._job import Job as Job
     from ._job import Team as Team
     from ._job import init as init
     from ._job import unique_id as unique_id
+    from ._local import local as local
+    from ._local import spawn as spawn
+    from ._machine import bench as bench
+    from ._machine import doctor as doctor
+    from ._machine import explain as explain
+    from ._machine import include as include
+    from ._machine import topo as topo
+    from ._machine import version as version
     from ._memory import Mapping as Mapping
     from ._memory import Registration as Registration
     from ._operations import Handle as Handle
