@@ -168,7 +168,8 @@ def test_every_operation_compares(job):
         "source": lambda: job.allreduce(x, whole), "alltoalls": lambda: job.alltoalls(whole, x),
         "read_file": lambda: job.read_file(None, whole),
         "read": lambda: file.read(whole, pe=other), "write": lambda: file.write(whole, pe=other),
-        "read_many": lambda: file.read_many([(x, 0), (whole, 0, other)]), "peer": lambda: whole.peer(other),
+        "read_many": lambda: file.read_many([(x, 0), (whole, 0, other)]),
+        "peer": lambda: whole.peer(other),
     }
     for name, call in calls.items():
         with pytest.raises(weft.Mismatch, match="allocation 1 of the pool has"):
