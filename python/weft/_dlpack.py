@@ -93,7 +93,7 @@ def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, 
                dl_device: Optional[Tuple[int, int]], copy: Optional[bool]) -> Any:
     """Returns a capsule of an array's memory.
 
-    stream: the consumer's stream, which waits for nothing: operations of Weft without a stream are
+    stream: the consumer's stream. It need not wait: operations of Weft without a stream are
     complete when they return, and those on a stream are ordered by it. -1: the same.
     Raises Unsupported (another device, a copy).
     """

@@ -6,7 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Dict, Generator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _bindings as b
-from ._array import contiguous, memory_of
+from ._array import Memory, contiguous, memory_of
 from ._library import calls, check
 from ._operations import raise_error
 from ._stream import stream_of
@@ -139,8 +139,15 @@ class File:
         """Sets the size of the file in bytes: cuts its end off, or appends zeros."""
         check(calls.file_resize(self._require(), size))
 
-    def _move(self, call: Any, array: Any, offset: int, pe: Optional[int], *more: Any) -> Any:
+    def _memory_at(self, array: Any, pe: Optional[int]) -> Memory:
+        """Returns the memory of an array of this process, or of a symmetric one at PE `pe`."""
         memory = contiguous(memory_of(array), array)
+        if pe is not None:
+            self._job._check_pool(pe, memory.address)
+        return memory
+
+    def _move(self, call: Any, array: Any, offset: int, pe: Optional[int], *more: Any) -> Any:
+        memory = self._memory_at(array, pe)
         result = b.weft_file_result()
         status = call(self._require(), memory.address, memory.nbytes, offset,
                       self._job.rank if pe is None else pe, ctypes.addressof(result), *more)
@@ -172,7 +179,7 @@ class File:
         listed = (b.weft_file_part * max(len(parts), 1))()
         handles = []
         for one, (array, offset, *pe) in zip(listed, parts):
-            memory = contiguous(memory_of(array), array)
+            memory = self._memory_at(array, pe[0] if pe else None)
             result = b.weft_file_result()
             one.address, one.bytes, one.offset = memory.address, memory.nbytes, offset
             one.pe = pe[0] if pe and pe[0] is not None else self._job.rank

@@ -590,7 +590,7 @@ _check_signals = ctypes.pythonapi.PyErr_CheckSignals
 def _signals() -> Generator[int, None, None]:
     """Runs the handlers of signals that came while the main thread waits in the C library; yields 1
     after one has raised an exception. A generator, because Python runs handlers before the first
-    statement of a function, where nothing catches what they raise."""
+    statement of a function, where no handler catches what they raise."""
     ends = 0
     while True:
         try:

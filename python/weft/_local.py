@@ -47,7 +47,7 @@ class Local:
         self._queues: List["queue.Queue[Any]"] = [queue.Queue() for _ in range(n)]
         self._failed: Optional[str] = None  # which PE has raised an exception
         self._stopped = False  # a wait was ended because of it: collectives are unfinished
-        self._check = _Check(self._ask)
+        self._check = _Check(self._ends_wait)
         self._results: "queue.Queue[Tuple[int, Any, Optional[BaseException], str]]" = queue.Queue()
         self._threads = [threading.Thread(target=self._serve, args=(pe,), daemon=True,
                                           name=f"weft PE {pe}") for pe in range(n)]
@@ -83,7 +83,7 @@ class Local:
                 self._results.put((pe, None, error, traceback.format_exc()))
             del work, function, arguments
 
-    def _ask(self, _: Any) -> int:
+    def _ends_wait(self, _: Any) -> int:
         """Ends the waits of the other PEs after an exception at one."""
         if self._failed is None:
             return 0

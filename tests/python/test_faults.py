@@ -160,14 +160,17 @@ def test_interrupt_while_init_waits_for_pes(late, tmp_path):
     # Both roles: PE 0 waits for connections, PE 1 connects to it.
     processes = start_pes(INTERRUPTED, 2, tmp_path, late)
     waiting = processes[1 - int(late)]
-    assert waiting.stdout.readline().startswith("in ")
-    time.sleep(0.5)
-    begun = time.monotonic()
-    waiting.send_signal(signal.SIGINT)
-    out, err = waiting.communicate(timeout=20)
-    assert time.monotonic() - begun < 5 and out == "interrupted\n" and err == ""
-    processes[int(late)].kill()
-    finish(processes)
+    try:
+        assert waiting.stdout.readline().startswith("in ")
+        time.sleep(0.5)
+        begun = time.monotonic()
+        waiting.send_signal(signal.SIGINT)
+        out, err = waiting.communicate(timeout=20)
+        assert time.monotonic() - begun < 10 and out == "interrupted\n" and err == ""
+    finally:
+        for process in processes:
+            process.kill()
+        finish(processes)
 
 
 def test_interrupt_under_weft_run(tmp_path):
@@ -177,13 +180,17 @@ def test_interrupt_under_weft_run(tmp_path):
     process = subprocess.Popen([sys.executable, "-m", "weft", "run", "-n", "2", str(program), "",
                                 "1"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    pids = dict(process.stdout.readline().split() for _ in range(2))
-    time.sleep(0.5)
-    begun = time.monotonic()
-    os.kill(int(pids["in"]), signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert "interrupted" in out and time.monotonic() - begun < 10, (out, err)
-    assert not any(is_alive(int(pid)) for pid in pids.values())
+    try:
+        pids = dict(process.stdout.readline().split() for _ in range(2))
+        time.sleep(0.5)
+        begun = time.monotonic()
+        os.kill(int(pids["in"]), signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert "interrupted" in out and time.monotonic() - begun < 10, (out, err)
+        assert not any(is_alive(int(pid)) for pid in pids.values())
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def test_sub_interpreters_are_refused(tmp_path):

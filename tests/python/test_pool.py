@@ -141,6 +141,47 @@ def test_sequences_that_differ_name_both_allocations(job):
 
 
 @at_pes(2)
+def test_every_operation_compares(job):
+    pool, other = job.pool("1M", kind="host"), 1 - job.rank
+    same, odd = pool.zeros(8, "u8"), pool.zeros(8 + job.rank, "u8")
+    whole, x = odd[:8], job.zeros(8, "u8")
+    both = whole.reshape(2, 4)
+    job.barrier()
+    old, file = np.zeros(1, "u8"), job.open(__file__)
+    calls = {
+        "put": lambda: job.put(whole, x, to=other), "get": lambda: job.get(x, whole, of=other),
+        "put_nbi": lambda: job.put_nbi(whole, x, to=other),
+        "get_nbi": lambda: job.get_nbi(x, whole, of=other),
+        "put on a stream": lambda: job.put(whole, x, to=other, stream=0),
+        "put_many": lambda: job.put_many(both, x.reshape(2, 4), to=[job.rank, other]),
+        "iput": lambda: job.iput(whole[::2], x[::2], to=other),
+        "iget": lambda: job.iget(x[::2], whole[::2], of=other),
+        "p": lambda: job.p(whole, 1, to=other), "g": lambda: job.g(whole, of=other),
+        "put_signal": lambda: job.put_signal(whole, x, same, to=other),
+        "put_signal to that signal": lambda: job.put_signal(same, x, whole, to=other),
+        "put_signal_nbi": lambda: job.put_signal_nbi(same, x, whole, to=other),
+        "signal": lambda: job.signal(whole, to=other),
+        "atomic_add": lambda: job.atomic_add(whole, 1, to=other),
+        "atomic_fetch": lambda: job.atomic_fetch(whole, of=other),
+        "atomic_nbi": lambda: job.atomic_nbi("fetch", whole, to=other, fetched=old),
+        "broadcast": lambda: job.broadcast(whole, x), "collect": lambda: job.collect(whole, x),
+        "source": lambda: job.allreduce(x, whole), "alltoalls": lambda: job.alltoalls(whole, x),
+        "read_file": lambda: job.read_file(None, whole),
+        "read": lambda: file.read(whole, pe=other), "write": lambda: file.write(whole, pe=other),
+        "read_many": lambda: file.read_many([(x, 0), (whole, 0, other)]),
+        "peer": lambda: whole.peer(other),
+    }
+    for name, call in calls.items():
+        with pytest.raises(weft.Mismatch, match="allocation 1 of the pool has"):
+            call()
+            raise AssertionError(name)
+    # None of these has begun.
+    file.close()
+    job.barrier()
+    assert not odd.any() and not same.any()
+
+
+@at_pes(2)
 def test_an_allocation_that_another_pe_has_not_made(job):
     pool = job.pool("1M", kind="host")
     pool.zeros(33, "u1")
