@@ -177,7 +177,7 @@ static void guard_main(struct run *run, int pipe_end)
     setsid();
     prctl(PR_SET_NAME, "weft-guard");
     /* closes the output, so that its reader does not wait for the guard */
-    if (dup2(pipe_end, 0) < 0 || close_range(1, ~0u, 0) < 0)
+    if (dup2(pipe_end, 0) < 0 || syscall(SYS_close_range, 1, ~0u, 0) < 0)
         for (int fd = 1; fd < 1024; fd++)
             close(fd);
     char nothing;

@@ -3,6 +3,8 @@
 #include "base/thread.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int thread_start(pthread_t *thread, void *(*run)(void *argument), void *argument)
 {
@@ -12,4 +14,9 @@ int thread_start(pthread_t *thread, void *(*run)(void *argument), void *argument
     int error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
+}
+
+pid_t thread_number(void)
+{
+    return (pid_t)syscall(SYS_gettid);
 }

@@ -3,9 +3,10 @@
  * uses the path that the job has chosen for its memory. */
 #include "job/job.h"
 
+#include "base/thread.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Thread_local bool job_acts_for_others;
 
@@ -161,7 +162,7 @@ weft_status ctx_new(struct weft_job *job, struct weft_team *team, unsigned optio
     ctx->team = team;
     ctx->options = options;
     ctx->owner = &job_acts_for_others;
-    ctx->owner_number = gettid();
+    ctx->owner_number = thread_number();
     ctx->npes = (uint32_t)team->n;
     ctx->fault = job->failure.word;
     for (int s = 0; s < SEG_COUNT; s++) {

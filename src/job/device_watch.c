@@ -30,8 +30,7 @@ static bool wait_interval(struct device_watch *watch)
     until.tv_nsec += EVERY_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    while (!watch->stop &&
-           pthread_cond_clockwait(&watch->stopped, &watch->lock, CLOCK_MONOTONIC, &until) == 0)
+    while (!watch->stop && pthread_cond_timedwait(&watch->stopped, &watch->lock, &until) == 0)
         ;
     return watch->stop;
 }
@@ -62,7 +61,11 @@ weft_status device_watch_start(struct weft_job *job, struct device_watch **resul
     watch->job = job;
     watch->process = getpid();
     pthread_mutex_init(&watch->lock, NULL);
-    pthread_cond_init(&watch->stopped, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&watch->stopped, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     int error = thread_start(&watch->thread, watch_faults, watch);
     if (error) {
         free(watch);

@@ -3,10 +3,9 @@
 #include "ops/access.h"
 
 #include "base/compare.h"
+#include "base/thread.h"
 #include "gpu/register.h"
 #include "job/waiter.h"
-
-#include <unistd.h>
 
 static const char *const segment_names[SEG_ALL] = {[SEG_HEAP] = "heap",
                                                    [SEG_DATA] = "global data",
@@ -26,7 +25,7 @@ weft_status access_foreign_thread(const char *function, const struct weft_ctx *c
     return base_fail(WEFT_ERR_ARGUMENT,
                      "%s: the context was made with WEFT_CTX_PRIVATE by thread %d and is used by "
                      "thread %d; create one in that thread, or omit the option",
-                     function, (int)ctx->owner_number, (int)gettid());
+                     function, (int)ctx->owner_number, (int)thread_number());
 }
 
 weft_status access_check_signal_op(const char *function, weft_signal_op op)
