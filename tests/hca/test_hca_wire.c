@@ -742,7 +742,7 @@ static void packets_come(void)
     end();
 }
 
-/* A DC target has no peer: whoever has a link here may send to it. */
+/* A DC target has no peer: any PE with a link here may send to it. */
 static void targets_of_dc(void)
 {
     static uint8_t data[64] = "the key of a target";

@@ -300,20 +300,20 @@ static void check_reasons(void)
     const char *fault = getenv("SOFT_HCA_FAIL");
     const char *by =
         getenv("SOFT_HCA_DEVICES") ? "by mlx5_soft1: mlx5_soft0" : "by path net: mlx5_soft0";
-    int told = 0;
+    int named = 0;
     for (int pe = 0; pe < npes; pe++) {
         weft_path_info info = {.size = sizeof info};
         OK(weft_path_query(job, pe, &info));
-        told += strstr(info.reason, "by DC; requests of failed queues") && strstr(info.reason, by);
+        named += strstr(info.reason, "by DC; requests of failed queues") && strstr(info.reason, by);
         if (pe == 3 || !pe)
             fprintf(stderr, "PE %d to PE %d: %s\n", me, pe, info.reason);
     }
     if (!me && fault && !strcmp(fault, "port"))
         CHECK(has_reason(1, "mlx5_soft0, port 1: the port is down"));
     if (!me)
-        CHECK(fault ? told == npes - 1 : told == 1);
+        CHECK(fault ? named == npes - 1 : named == 1);
     else if (fault)
-        CHECK(told == 1);
+        CHECK(named == 1);
 }
 
 static double now_s(void)
