@@ -67,12 +67,20 @@ static struct timespec time_at(uint64_t ns)
                              .tv_nsec = (long)(ns % 1000000000)};
 }
 
-/* When a wait until `until_ns` looks again: without a check of the program once an hour. */
-static uint64_t next_wake_ns(uint64_t until_ns)
+/* Waits until a member arrives or the job ends, `until_ns` (0: no limit) or the next call of the
+ * program's check. Returns true when `until_ns` came first. The caller holds the lock. */
+static bool await_change(weft_group *group, uint64_t until_ns)
 {
-    const uint64_t hour_ns = UINT64_C(3600000000000);
-    uint64_t next_ns = clock_now_ns() + interrupt_slice_ns(hour_ns);
-    return next_ns < until_ns ? next_ns : until_ns;
+    uint64_t wake_ns = until_ns;
+    if (interrupt_get().check) {
+        wake_ns = clock_now_ns() + INTERRUPT_EVERY_NS;
+        if (until_ns && until_ns < wake_ns)
+            wake_ns = until_ns;
+    }
+    struct timespec until = time_at(wake_ns);
+    int error = wake_ns ? pthread_cond_timedwait(&group->moved, &group->lock, &until)
+                        : pthread_cond_wait(&group->moved, &group->lock);
+    return error == ETIMEDOUT && wake_ns == until_ns;
 }
 
 static void end_late(weft_group *group)
@@ -113,14 +121,13 @@ static weft_status await_members(struct boot *boot)
         return WEFT_OK;
     }
     uint64_t limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT), round = group->round;
-    uint64_t until_ns = limit_ns ? clock_now_ns() + limit_ns : UINT64_MAX;
+    uint64_t until_ns = limit_ns ? clock_now_ns() + limit_ns : 0;
     weft_status interrupted = WEFT_OK;
     while (group->round == round && !group->ended && !interrupted) {
-        struct timespec until = time_at(next_wake_ns(until_ns));
-        int error = pthread_cond_timedwait(&group->moved, &group->lock, &until);
+        bool late = await_change(group, until_ns);
         if (group->round != round)
             break;
-        if (error == ETIMEDOUT && clock_now_ns() >= until_ns)
+        if (late)
             end_late(group);
         else
             interrupted = check_interrupt(boot);

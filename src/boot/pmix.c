@@ -102,20 +102,21 @@ static struct pmix_call *pmix_call_make(const struct pmix_driver *pmix)
     return call;
 }
 
-/* Waits until the call is complete, `until_ns` or the next call of the program's check. */
-static void pmix_call_wait(struct pmix_call *call, bool endless, uint64_t until_ns)
+/* Waits until the call is complete, `until_ns` or the next call of the program's check. Returns
+ * true when `until_ns` came first. */
+static bool pmix_call_wait(struct pmix_call *call, bool endless, uint64_t until_ns)
 {
-    uint64_t next_ns = clock_now_ns() + INTERRUPT_EVERY_NS;
-    bool checked = interrupt_get().check != NULL;
-    if (checked && (endless || next_ns < until_ns))
-        until_ns = next_ns;
-    struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
+    uint64_t next_ns = interrupt_get().check ? clock_now_ns() + INTERRUPT_EVERY_NS : until_ns;
+    bool checked = interrupt_get().check && (endless || next_ns < until_ns);
+    uint64_t wake_ns = checked ? next_ns : until_ns;
+    struct timespec until = {(time_t)(wake_ns / 1000000000), (long)(wake_ns % 1000000000)};
     pthread_mutex_lock(&call->lock);
     int error = 0;
     while (!call->done && !error)
         error = endless && !checked ? pthread_cond_wait(&call->moved, &call->lock)
                                     : pthread_cond_timedwait(&call->moved, &call->lock, &until);
     pthread_mutex_unlock(&call->lock);
+    return error && !checked;
 }
 
 /* Returns WEFT_OK when the call is complete. WEFT_ERR_TIMEOUT, without a sentence, or
@@ -125,13 +126,13 @@ static weft_status pmix_call_await(struct pmix_call *call, struct boot_limit lim
     uint64_t until_ns = clock_now_ns() + limit.left_ns;
     weft_status status = WEFT_OK;
     for (bool done = false; !done && !status;) {
-        pmix_call_wait(call, limit.endless, until_ns);
+        bool late = pmix_call_wait(call, limit.endless, until_ns);
         status = interrupt_check();
         pthread_mutex_lock(&call->lock);
         done = call->done;
         if (done)
             status = WEFT_OK;
-        else if (!status && !limit.endless && clock_now_ns() >= until_ns)
+        else if (!status && late)
             status = WEFT_ERR_TIMEOUT;
         call->abandoned = status != WEFT_OK;
         pthread_mutex_unlock(&call->lock);

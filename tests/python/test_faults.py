@@ -3,7 +3,6 @@
 shared memory is left behind."""
 
 import os
-import pathlib
 import signal
 import socket
 import subprocess
@@ -55,20 +54,22 @@ except weft.PeerDead as error:
 """
 
 
-def things_of_weft():
-    """Returns what a job could leave on this machine: shared memory, and its files in /tmp."""
-    found = set()
-    for folder in ("/dev/shm", "/tmp"):
-        found |= {str(path) for path in pathlib.Path(folder).glob("*weft*")}
-    return found
-
-
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def check_none_left(processes, tmp_path):
+    """The processes have ended, and left no file in shared memory (its names begin with their
+    numbers) nor in the folder for temporary files. Segments have no name and end with them."""
+    assert not any(is_alive(process.pid) for process in processes)
+    names = tuple(f"{process.pid}:" for process in processes)
+    assert not [path for path in os.listdir("/dev/shm") if path.startswith(names)]
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "program.py", *(f"data.{pe}" for pe in range(len(processes)))}
 
 
 def start_pes(text, n, tmp_path, *arguments):
@@ -82,7 +83,7 @@ def start_pes(text, n, tmp_path, *arguments):
         [sys.executable, str(program), str(tmp_path / "data"), *arguments], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
         env={**os.environ, "RANK": str(pe), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1",
-             "MASTER_PORT": str(port)}) for pe in range(n)]
+             "MASTER_PORT": str(port), "TMPDIR": str(tmp_path)}) for pe in range(n)]
 
 
 def finish(processes, limit=40):
@@ -97,7 +98,6 @@ def finish(processes, limit=40):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_kill_minus_nine(point, tmp_path):
-    before = things_of_weft()
     processes = start_pes(PROGRAM % POINTS[point], 3, tmp_path)
     begun = time.monotonic()
     outputs = finish(processes)
@@ -111,12 +111,10 @@ def test_kill_minus_nine(point, tmp_path):
             assert "PE 1" in err or lines == ["dead 1 WEFT_ERR_PEER_DEAD"], (out, err)
             continue
         assert lines == ["dead 1 WEFT_ERR_PEER_DEAD"] and processes[pe].returncode == 7, (out, err)
-    assert not any(is_alive(process.pid) for process in processes)
-    assert things_of_weft() <= before
+    check_none_left(processes, tmp_path)
 
 
 def test_kill_minus_nine_before_the_job_exists(tmp_path):
-    before = things_of_weft()
     text = """
 import os, sys, time, weft
 if os.environ["RANK"] == "1":
@@ -136,7 +134,7 @@ except (weft.Timeout, weft.BootFailed, weft.PeerDead) as error:
     outputs = finish(processes)
     assert processes[0].returncode == 7, outputs
     assert "1 of 1 members did not connect" in outputs[0][0]
-    assert things_of_weft() <= before
+    check_none_left(processes, tmp_path)
 
 
 INTERRUPTED = """
