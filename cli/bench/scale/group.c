@@ -196,6 +196,8 @@ static bool start_child(struct frame_group *group, int i)
         execute_child(group, i, ends[1].fd);
     wire_close(&ends[1]);
     group->pids[i] = pid;
+    if (pid < 0)
+        wire_close(&ends[0]);
     return pid > 0 ? watch(group->epoll, EPOLL_CTL_ADD, ends[0].fd, i) : scale_report_errno("fork");
 }
 
@@ -329,15 +331,16 @@ static bool run_group(const struct scale_group *what, struct gate *gate,
                                 .epoll = epoll_create1(EPOLL_CLOEXEC)};
     const int children = what->children;
     const size_t bytes = (size_t)children * sizeof *group.times;
-    if (group.epoll < 0)
-        return scale_report_errno("epoll");
     group.shared = memfd_create("weft-scale", MFD_CLOEXEC);
-    bool good = (group.shared >= 0 && ftruncate(group.shared, (off_t)bytes) == 0 &&
-                 (group.times = map_times(group.shared, children))) ||
-                scale_report_errno("memory shared by processes");
+    bool good =
+        (group.epoll >= 0 && group.shared >= 0 && ftruncate(group.shared, (off_t)bytes) == 0 &&
+         (group.times = map_times(group.shared, children))) ||
+        scale_report_errno("memory shared by processes");
     for (int i = 0; good && i < children; i++, group.children++)
         good = start_child(&group, i);
-    good = good && (!gate || pass_gate(gate)) && repeat_rounds(&group, costs);
+    if (gate) /* also after a failure: the others wait for it */
+        good &= pass_gate(gate);
+    good = good && repeat_rounds(&group, costs);
     end_group(&group);
     if (good)
         take_times_of_children(&group, costs);

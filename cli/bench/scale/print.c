@@ -110,7 +110,7 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
     printf("%6d tables of a PE: boot %s, team %s, device %s; flags %s\n", job->pes,
            format_bytes(outcome->memory.boot).text, format_bytes(outcome->memory.team).text,
            format_bytes(outcome->memory.device).text, format_bytes(outcome->memory.flags).text);
-    printf("%6d tables of a PE: choice of paths %s, over NICs %s, GPU memory %s\n", job->pes,
+    printf("%6d tables of a PE: paths %s, over NICs %s, GPU memory %s\n", job->pes,
            format_bytes(outcome->memory.paths).text, format_bytes(outcome->memory.nics).text,
            format_bytes(outcome->memory.gpu).text);
     printf("%6d tables of the launcher: %s, %llu bytes for a PE\n", job->pes,

@@ -31,7 +31,7 @@ struct simulated_process {
     struct simulated_process *next;    /* that waits for a CPU after this one */
 };
 
-/* The CPUs that all processes share. Who waits gets one in the order of waiting. */
+/* The CPUs that all processes share. Processes that wait get them in the order of waiting. */
 struct simulated_cpus {
     int count;                              /* 0: each process has its own */
     bool *taken;                            /* [count] */
