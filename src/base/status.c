@@ -3,6 +3,7 @@
 #include "base/status.h"
 
 #include "base/printable.h"
+#include "base/sanitizer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,9 +26,25 @@ static pthread_key_t texts_key;          /* unmaps them at the end of a thread *
 static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
 static thread_text shared[BASE_TEXTS]; /* for threads that get no memory */
 
+/* By the kernel itself: a message is also made where an allocation has just failed on purpose.
+ * ThreadSanitizer sees only the calls of the C library. */
+static void *map(size_t bytes)
+{
+    const int allow = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef WEFT_THREAD_SANITIZER
+    return mmap(NULL, bytes, allow, flags, -1, 0);
+#else
+    return (void *)syscall(SYS_mmap, NULL, bytes, allow, flags, -1, 0);
+#endif
+}
+
 static void unmap_texts(void *mapped)
 {
+#ifdef WEFT_THREAD_SANITIZER
+    munmap(mapped, BASE_TEXTS * sizeof *texts);
+#else
     syscall(SYS_munmap, mapped, BASE_TEXTS * sizeof *texts);
+#endif
     texts = NULL;
 }
 
@@ -36,14 +53,12 @@ static void make_texts_key(void)
     pthread_key_create(&texts_key, unmap_texts);
 }
 
-/* By the kernel itself: a message is also made where an allocation has just failed. */
 static void map_texts(void)
 {
     int kept = errno;
-    long at = syscall(SYS_mmap, NULL, BASE_TEXTS * sizeof *texts, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at != -1) {
-        texts = (thread_text *)at;
+    void *mapped = map(BASE_TEXTS * sizeof *texts);
+    if (mapped != MAP_FAILED) {
+        texts = mapped;
         pthread_once(&texts_once, make_texts_key);
         pthread_setspecific(texts_key, texts);
     }

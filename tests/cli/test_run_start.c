@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 extern char **environ;
@@ -130,9 +131,12 @@ int __wrap_dup2(int from, int to)
     return fails("dup2") ? -1 : to;
 }
 
-int __wrap_close_range(unsigned first, unsigned last, int flags);
-int __wrap_close_range(unsigned first, unsigned last, int flags)
+/* close_range(), which glibc has from 2.34. */
+long __wrap_syscall(long number, unsigned first, unsigned last, int flags);
+long __wrap_syscall(long number, unsigned first, unsigned last, int flags)
 {
+    assert_int_equal(number, SYS_close_range);
+    assert_int_equal(flags, 0);
     log_call("close %u to %x", first, last);
     return fails("close_range") ? -1 : 0;
 }

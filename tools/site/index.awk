@@ -20,8 +20,8 @@ function bare(text) {
 
 function entry() {
     gsub(/ +/, " ", text)
-    if (page ~ /^measurements\/|^changelog/)
-        text = substr(text, 1, 8000)
+    if (page ~ /^measurements\/|^changelog|coverage/)
+        text = substr(text, 1, 3000)
     if (!before_declaration)
         print page "\t" id "\t" heading "\t" text
     before_declaration = 0
