@@ -37,6 +37,7 @@ static struct {
     bool unreached;      /* run_hosts_connect() fails */
     int pidfd;           /* returned by the next pidfd_open, then incremented; -1: it fails */
     int pidfd_errno;
+    int close_range_errno; /* close_range() fails with it; 0: it does not */
 } answers;
 
 static char call_log[32768];
@@ -382,6 +383,11 @@ long __wrap_syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(arguments, long);
     va_end(arguments);
+    if (number == SYS_close_range) {
+        log_call("close %u to %x", (unsigned)a[0], (unsigned)a[1]);
+        errno = answers.close_range_errno;
+        return errno ? -1 : 0;
+    }
     if (number != SYS_pidfd_open)
         return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     log_call("pidfd of %d", (int)a[0]);
