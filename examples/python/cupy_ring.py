@@ -32,7 +32,6 @@ WEFT_KERNEL(ring, (uint64_t *, value), (uint64_t *, inbox), (uint64_t *, arrived
 job = weft.init()
 value = job.full(N, 100 * job.rank, "u8", kind="gpu")
 inbox, arrived = job.zeros((job.size, N), "u8", kind="gpu"), job.zeros(1, "u8", kind="gpu")
-cupy.cuda.Device(job.gpu()["ordinal"]).use()
 module = cupy.RawModule(code=SOURCE, options=("-std=c++17", "-I" + weft.include()))
 job.module_init(module)
 ring = module.get_function("weft_cuda_kernel_ring")

@@ -36,8 +36,6 @@ job = weft.init()
 kind = "host" if wn.SIMULATED else "gpu"
 value = job.full(N, 100 * job.rank, "i8", kind=kind)
 inbox, arrived = job.zeros((job.size, N), "i8", kind=kind), job.zeros(1, "u8", kind=kind)
-if not wn.SIMULATED:
-    cuda.select_device(job.gpu()["ordinal"])
 ring[1, 32](wn.state(job), wn.array(value), value.address, wn.array(inbox), inbox.address,
             arrived.address)
 if not wn.SIMULATED:

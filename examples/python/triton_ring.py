@@ -41,13 +41,11 @@ kind = "host" if wt.INTERPRETED else "gpu"
 value = job.full(N, 100 * job.rank, "i8", kind=kind)
 inbox, arrived = job.zeros((job.size, N), "i8", kind=kind), job.zeros(1, "u8", kind=kind)
 count = job.zeros(1, "i8", kind=kind)
-if not wt.INTERPRETED:
-    import torch
-
-    torch.cuda.set_device(job.gpu()["ordinal"])
 ring[(1,)](wt.state(job), value.address, inbox.address, arrived.address, count.address, N,
            extern_libs=wt.extern_libs())
 if not wt.INTERPRETED:
+    import torch
+
     torch.cuda.synchronize()
     job.device_check()
 job.barrier()

@@ -226,7 +226,8 @@ class Job(Operations, Team):
         """Allocates a symmetric array of any contents. Collective, with the same arguments.
 
         shape: a number or a tuple; dtype: as for numpy; kind: "host" (a numpy array, where numpy is
-        installed) or "gpu" (memory of this PE's GPU). Peers may use the array at once.
+        installed) or "gpu" (memory of this PE's GPU, which becomes the calling thread's current one
+        if that has none). Peers may use the array at once.
         The memory is freed when no view of it is left at any PE (at a later allocation), or by its
         free(). Raises OutOfMemory, Mismatch (names both calls), Unsupported (no GPU).
         """
@@ -297,6 +298,8 @@ class Job(Operations, Team):
             if not self._collect():
                 raise
             check(calls.alloc(*request))
+        if where == b.WEFT_GPU:
+            self._make_current()
         return self._array_of(self._block(where, address.value or 0, max(nbytes, 1)), element,
                               sizes)
 
@@ -497,6 +500,18 @@ class Job(Operations, Team):
             except Unsupported:
                 pass
         return self._ordinal
+
+    def _make_current(self) -> None:
+        """After the job has set up its GPUs: makes this PE's GPU the current one of the calling
+        thread, if that has none. torch, CuPy, Triton and Numba then use it."""
+        if self._ordinal is None and self._gpu_ordinal() is not None and not self._is_hip():
+            driver = ctypes.CDLL("libcuda.so.1")
+            device, context = ctypes.c_int(), ctypes.c_void_p()
+            driver.cuCtxGetCurrent(ctypes.byref(context))
+            if (context.value is None and driver.cuDeviceGet(ctypes.byref(device),
+                                                             self._ordinal) == 0
+                    and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0):
+                driver.cuCtxSetCurrent(context)
 
     def gpu_pair(self, pe: int) -> Dict[str, Any]:
         """Returns whether this PE can access the GPU memory of PE `pe` (usable), and the

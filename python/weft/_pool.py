@@ -138,6 +138,8 @@ class Pool:
         address = ctypes.c_void_p()
         check(calls.alloc(self.job._handle, kind, nbytes, ALIGNMENT, b.WEFT_ALLOC_ZERO,
                           ctypes.byref(address)))
+        if kind == b.WEFT_GPU:
+            self.job._make_current()
         return address.value or 0
 
     # --------------------------------------------------------------------------- allocations

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def stream_of(stream: Any, job: "Job") -> int:
     """Returns a stream of the job's GPU as a number: of an integer, of an object with
-    __cuda_stream__, of a stream of torch or CuPy, or the current stream of the library "torch" or
-    "cupy"."""
+    __cuda_stream__, of a stream of torch or CuPy, or the library's current stream: "torch", of the
+    job's GPU, or "cupy", of CuPy's current GPU."""
     if stream.__class__ is int:
         number: int = stream
         return number
@@ -46,16 +46,17 @@ def stream_of(stream: Any, job: "Job") -> int:
 
 
 def _current_of_torch(job: "Job") -> int:
+    """Returns torch's current stream of the job's GPU: that of the work that torch gives to arrays
+    of this job, whichever GPU is torch's current one."""
     import torch
 
+    mine = job._gpu_ordinal()
     try:
         # What torch's own compilers use: without an object of a stream.
-        gpu = torch._C._cuda_getDevice()
-        number = torch._C._cuda_getCurrentRawStream(gpu)
+        gpu = torch._C._cuda_getDevice() if mine is None else mine
+        return int(torch._C._cuda_getCurrentRawStream(gpu))
     except AttributeError:
-        gpu, number = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
-    _check_gpu(gpu, "torch's current stream", job)
-    return int(number)
+        return int(torch.cuda.current_stream(mine).cuda_stream)
 
 
 def _check_gpu(gpu: int, stream: Any, job: "Job") -> None:

@@ -78,6 +78,7 @@ def arrays_of_the_gpu():
 def torch_shares_memory():
     import torch
 
+    assert torch.cuda.current_device() == job.gpu()["ordinal"]  # the first array made it current
     x = job.zeros((4, 6), "f4", kind="gpu")
     t = x.torch()
     assert t.is_cuda and t.data_ptr() == x.address and t.shape == (4, 6)
@@ -107,8 +108,14 @@ def streams_of_torch():
     x, y = job.zeros(1 << 20, "f4", kind="gpu"), job.zeros(1 << 20, "f4", kind="gpu")
     signal = job.zeros(1, "u8", kind="gpu")
     tx, ty = x.torch(), y.torch()
+    # "torch" is torch's stream of the job's GPU, whichever GPU torch has as its current one.
+    with torch.cuda.device(0):
+        tx.fill_(job.rank - 7)
+        job.put_signal(y, x, signal, to=right, value=1, stream="torch")
+        job.signal_wait(signal, ">=", 1, stream="torch")
+    assert ty.sum().item() == (left - 7) * float(1 << 20)
     stream = torch.cuda.Stream()
-    for turn in range(1, 20):
+    for turn in range(2, 20):
         with torch.cuda.stream(stream):
             tx.fill_(turn * 100 + job.rank)
             job.put_signal(y, x, signal, to=right, value=turn, stream="torch")
@@ -126,7 +133,6 @@ def cupy_shares_memory():
     import cupy
 
     x = job.full(100, job.rank, "i4", kind="gpu")
-    cupy.cuda.Device(job.gpu()["ordinal"]).use()
     c = x.cupy()
     assert c.data.ptr == x.address
     c *= 3
@@ -193,7 +199,6 @@ def pool_of_torch():
 
     import torch
 
-    torch.cuda.set_device(job.gpu()["ordinal"])
     pool = job.pool("64M")
     check_pool(pool, lambda n: torch.zeros(n, dtype=torch.uint8, device="cuda"),
                lambda n, value: torch.full((n,), value, dtype=torch.int64, device="cuda"),
@@ -218,7 +223,6 @@ def pool_of_cupy():
 
     import cupy
 
-    cupy.cuda.Device(job.gpu()["ordinal"]).use()
     pool = job.pool("64M")
     check_pool(pool, lambda n: cupy.zeros(n, "u1"), lambda n, value: cupy.full(n, value, "i8"),
                lambda array: array.tolist())
@@ -269,7 +273,7 @@ def jax_reads_memory():
     j = x.jax()
     assert j.shape == (8, 16) and float(jnp.sum(j)) == 128.0 * (job.rank + 2)
     y = job.zeros((8, 16), "f4", kind="gpu")
-    source = jnp.full((8, 16), 7.0 + job.rank)
+    source = jnp.full((8, 16), 7.0 + job.rank, device=jax.devices()[job.gpu()["ordinal"]])
     source.block_until_ready()
     if next(iter(source.devices())).platform == "gpu":
         job.put(y, source, to=right)
@@ -283,7 +287,6 @@ def kernel_of_cupy():
     import cupy
     import numpy
 
-    cupy.cuda.Device(job.gpu()["ordinal"]).use()
     module = cupy.RawModule(options=("-std=c++17", "-I" + weft.include()), code=r"""
     #include <weft_device.h>
     WEFT_KERNEL(shift, (uint64_t *, to), (const uint64_t *, from), (uint64_t *, flag))

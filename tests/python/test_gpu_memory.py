@@ -72,6 +72,33 @@ def test_arrays_of_every_type(job):
         job.barrier()
 
 
+def current_gpu():
+    """Returns the number of the calling thread's current GPU; None if it has none."""
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
+    if context.value is None:
+        return None
+    assert cuda.cuCtxGetDevice(ctypes.byref(device)) == 0
+    return device.value
+
+
+@pytest.mark.parametrize("make", [lambda job: job.zeros(3, kind="gpu"),
+                                  lambda job: job.pool("1M")])
+def test_the_gpu_becomes_current(make):
+    def at_pe(job):
+        job.zeros(3)
+        assert cuda.cuInit(0) == 0 and current_gpu() is None
+        made = make(job)
+        assert current_gpu() == job.gpu()["ordinal"]
+        if job.rank == 1:
+            cuda.cuCtxSetCurrent(None)
+        again = make(job)
+        assert current_gpu() == (None if job.rank == 1 else job.gpu()["ordinal"])
+        return made is again
+
+    assert weft.spawn(at_pe, 2) == [False, False]
+
+
 @at_pes(2)
 def test_pools(job):
     pool, other = job.pool("1M"), 1 - job.rank

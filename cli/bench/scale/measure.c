@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,7 +102,7 @@ static char *make_host_list(const struct scale_job *job)
 /* The measured job: this program, and files for its results. */
 struct measured_job {
     const struct scale_job *job;
-    char self[PATH_MAX], folder[32], counts[64], times[64];
+    char self[PATH_MAX], counts[64], times[64]; /* files without a name, which no signal leaves */
     char *hosts;
     double all_s, own_s; /* time of CPUs: of all processes of the machine, and of this job */
 };
@@ -203,13 +204,22 @@ static bool compare(struct measured_job *measured, struct scale_compared times[S
     return true;
 }
 
+/* Makes a file in memory, which processes of this user open by `path` while this one runs. Returns
+ * its descriptor, or -1. */
+static int make_file(char *path, size_t size)
+{
+    int file = memfd_create("weft-scale", MFD_CLOEXEC);
+    snprintf(path, size, "/proc/%d/fd/%d", (int)getpid(), file);
+    return file;
+}
+
 bool scale_measure(const struct scale_job *job, struct scale_measured *measured)
 {
-    struct measured_job real = {.job = job, .folder = "/tmp/weft-scale-XXXXXX"};
-    if (!cli_own_path(real.self) || !mkdtemp(real.folder))
-        return scale_report_errno("a folder in /tmp");
-    snprintf(real.counts, sizeof real.counts, "%s/counts", real.folder);
-    snprintf(real.times, sizeof real.times, "%s/times", real.folder);
+    struct measured_job real = {.job = job};
+    int counts = make_file(real.counts, sizeof real.counts);
+    int times = make_file(real.times, sizeof real.times);
+    if (!cli_own_path(real.self) || counts < 0 || times < 0)
+        return scale_report_errno("files for the results");
     real.hosts = make_host_list(job);
     unsigned long long sent = 0, received = 0;
     bool good = real.hosts && run_measured_job(&real, false) &&
@@ -220,8 +230,7 @@ bool scale_measure(const struct scale_job *job, struct scale_measured *measured)
     measured->frames_to_launcher = received;
     measured->others = real.all_s > real.own_s ? (real.all_s - real.own_s) / real.all_s : 0;
     free(real.hosts);
-    unlink(real.counts);
-    unlink(real.times);
-    rmdir(real.folder);
+    close(counts);
+    close(times);
     return good;
 }
