@@ -2,9 +2,9 @@
 """PEs that end or are interrupted at any point: the others learn which, and no process, file or
 shared memory is left behind."""
 
+import itertools
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -54,6 +54,10 @@ except weft.PeerDead as error:
 """
 
 
+# Those of this process, below the kernel's ephemeral ports; PE 0 tries the next few of each.
+PORTS = itertools.cycle(range(20000 + os.getpid() * 37 % 11000, 32000, 16))
+
+
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as stat:
@@ -76,9 +80,7 @@ def start_pes(text, n, tmp_path, *arguments):
     """Starts n PEs without a launcher that would end them all. Returns the processes."""
     program = tmp_path / "program.py"
     program.write_text(text)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = next(PORTS)
     return [subprocess.Popen(
         [sys.executable, str(program), str(tmp_path / "data"), *arguments], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
