@@ -74,8 +74,9 @@ enum config_type {
       "share of the nearest.")                                                                     \
     X(HCA, CONFIG_STRING, "auto", NULL,                                                            \
       "Adapters of path gda: auto, soft = the software HCA, or names such as mlx5_0,mlx5_1.")      \
-    X(GDA_QUEUES, CONFIG_INT, "2", NULL,                                                           \
-      "Queue pairs of device code to each PE over path gda, 1 to 64.")                             \
+    X(GDA_QUEUES, CONFIG_INT, "0", NULL,                                                           \
+      "Queue pairs of device code to each PE over path gda, 1 to 64; 0 = 2, and 1 in jobs of "     \
+      "more than 1000 PEs.")                                                                       \
     X(GDA_DOORBELL, CONFIG_CHOICE, "auto", "auto|gpu|cpu",                                         \
       "Who rings the NIC doorbell of path gda: auto (GPU, else a CPU thread), gpu (GPU only), "    \
       "cpu (CPU thread only).")                                                                    \

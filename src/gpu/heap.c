@@ -18,6 +18,7 @@
 
 enum {
     WINDOW_ALIGN = 1 << 30, /* bytes */
+    UNITS_WANTED = 1024,    /* of a window, at most, unless a unit would exceed GPU_FIRST_CHUNK */
     LARGEST_STEP = 1 << 30, /* bytes by which the heap grows at most, beyond what is requested */
 };
 
@@ -324,8 +325,8 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
     /* Doubling the memory, up to a maximum step, keeps the number of chunks small. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
-    size_t need = round_up(end - heap->backed, heap->granularity);
-    size_t bytes = round_up(need > step ? need : step, heap->granularity);
+    size_t need = round_up(end - heap->backed, heap->unit);
+    size_t bytes = round_up(need > step ? need : step, heap->unit);
     if (bytes > ceiling - heap->backed)
         bytes = ceiling - heap->backed;
     weft_status status = gpu_enter(heap->device);
@@ -438,6 +439,9 @@ static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
     /* Windows are multiples of 1 GiB so that the largest pages can be used. */
     heap->size =
         round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN : heap->granularity);
+    heap->unit = heap->granularity;
+    while (heap->unit < GPU_FIRST_CHUNK && heap->unit < heap->size / UNITS_WANTED)
+        heap->unit *= 2;
     heap->reserved_bytes = heap->size * (size_t)boot->local_npes;
     CUresult result =
         driver->MemAddressReserve(&heap->reservation, heap->reserved_bytes, WINDOW_ALIGN, 0, 0);
@@ -520,7 +524,7 @@ static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_rel
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
         query_peer_access(heap, &heap->windows[slot]);
     gpu_relay_select(heap, policy);
-    status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->granularity));
+    status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->unit));
     return status ? status : exchange_pairs(heap);
 }
 

@@ -73,6 +73,10 @@ struct gpu_heap {
     size_t size;   /* bytes of each window */
     size_t backed; /* bytes at the start of each window that are backed by physical memory */
     size_t granularity;
+    /* Chunks and ranges of registered memory begin at multiples of this power of two: the
+     * granularity, and in large windows up to GPU_FIRST_CHUNK, so that tables with a word for each
+     * unit of every PE (path gda) stay small. */
+    size_t unit;
     CUdeviceptr reservation;
     size_t reserved_bytes;
     struct gpu_window *windows; /* [local_npes], in the order of local PEs */

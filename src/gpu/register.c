@@ -107,7 +107,7 @@ static weft_status place_registered(const struct gpu_heap *heap, size_t bytes,
                                     struct gpu_registered ***behind)
 {
     struct gpu_registered **at = (struct gpu_registered **)&heap->registered;
-    size_t unit = heap->granularity;
+    size_t unit = heap->unit;
     size_t need = (bytes + unit - 1) / unit * unit, end = heap->size;
     for (; *at; at = &(*at)->next) {
         size_t used = ((*at)->chunk.offset + (*at)->chunk.bytes + unit - 1) / unit * unit;

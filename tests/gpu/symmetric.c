@@ -296,6 +296,8 @@ int main(void)
     OK(weft_barrier(weft_team_world(job)));
     OK(weft_g64(ctx, (uint64_t *)(void *)(symmetric + 4096), &seen, me));
     CHECK(seen == 77 + (uint64_t)previous);
+    OK(weft_g64(ctx, (uint64_t *)(void *)(symmetric + 4096), &seen, next));
+    CHECK(seen == 77 + (uint64_t)me);
     unregister(twice);
     unregister(symmetric);
     refusals();

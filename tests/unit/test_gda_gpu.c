@@ -525,7 +525,8 @@ static int setup(void **state)
     config_reset();
     gpu.device.ordinal = 3;
     gpu.heap.boot = &boot;
-    gpu.heap.granularity = UNIT;
+    gpu.heap.granularity = UNIT / 2;
+    gpu.heap.unit = UNIT;
     gpu.heap.size = UNITS * UNIT;
     gpu.heap.windows = &window;
     calls = fails_at = allocated = export_count = region_count = made_count = connected_count = 0;

@@ -550,10 +550,10 @@ static void configurations(void **state)
         const char *why;
     } rows[] = {
         {"WEFT_RAILS", "8", true, ""},
-        {"WEFT_GDA_QUEUES", "0", false, "WEFT_GDA_QUEUES is 0, which is not 1 to 64"},
+        {"WEFT_GDA_QUEUES", "-1", false, "WEFT_GDA_QUEUES is -1, which is not 0 to 64"},
         {"WEFT_GDA_QUEUES", "1", true, ""},
         {"WEFT_GDA_QUEUES", "64", true, ""},
-        {"WEFT_GDA_QUEUES", "65", false, "WEFT_GDA_QUEUES is 65, which is not 1 to 64"},
+        {"WEFT_GDA_QUEUES", "65", false, "WEFT_GDA_QUEUES is 65, which is not 0 to 64"},
         {"WEFT_TEST_GDA_DEPTH", "64", false,
          "WEFT_TEST_GDA_DEPTH is 64, which is not a power of two from 128 to 32768"},
         {"WEFT_TEST_GDA_DEPTH", "128", true, ""},
@@ -598,8 +598,10 @@ static void shared_with_other_pes(void **state)
     assert_int_equal(find(), WEFT_OK);
     assert_string_equal(has,
                         "requests to a, b, c and d, port 1 (RoCE); WEFT_GDA_QUEUES 2 raised to 4");
-    assert_int_equal(gda_queues_each(4), 4);
-    assert_int_equal(gda_queues_each(1), 2);
+    assert_int_equal(gda_queues_each(4, 1000), 4);
+    assert_int_equal(gda_queues_each(1, 1000), 2);
+    assert_int_equal(gda_queues_each(1, 1001), 1);
+    assert_int_equal(gda_queues_each(3, 1001), 3);
     expect_taken("a b c d");
     setenv("WEFT_GDA_QUEUES", "4", 1);
     their_offers[2].adapters = 3;

@@ -184,6 +184,7 @@ static int set_up(void **state)
                              .size = 64 * MIB,
                              .backed = 10 * MIB,
                              .granularity = GRANULE,
+                             .unit = GRANULE,
                              .reservation = 0x10000000,
                              .reserved_bytes = 3 * 64 * MIB};
     properties = (CUmemAllocationProp){.requestedHandleTypes = 1, .location = {1, 7}};

@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COPIES_MOST = 8 }; /* 2 KiB: 1,250 copies to or from a GPU in a job of 10,000 PEs */
+
 struct gda_cuda {
     uint32_t count;         /* device-code queues */
     CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU; 0: not connected */
@@ -34,7 +36,7 @@ struct gda_cuda {
     bool written;                      /* the tables exist */
     CUdeviceptr no_completion;         /* a completion entry that no NIC has written */
     uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
-    struct weft_dev_gda_queue *copies; /* [count] Copies of the GPU's queues */
+    struct weft_dev_gda_queue *copies; /* [COPIES_MOST] Copies of some of the GPU's queues */
 };
 
 static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *from, size_t bytes)
@@ -158,7 +160,7 @@ static weft_status open_cuda(struct gda *gda)
     cuda->count = gda_device_queue_count(gda);
     cuda->doorbells = calloc(cuda->count, sizeof *cuda->doorbells);
     cuda->marks = calloc((size_t)gda->world->npes, sizeof *cuda->marks);
-    cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, cuda->count * sizeof *cuda->copies);
+    cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, COPIES_MOST * sizeof *cuda->copies);
     weft_status status = cuda->doorbells && cuda->marks && cuda->copies
                              ? gpu_pin_range(gpu, gda->requests, gda->requests_bytes)
                              : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
@@ -293,6 +295,12 @@ static struct weft_dev_gda_queue describe_connected(const struct gda *gda, uint3
     return q;
 }
 
+/* Number of queues from the i-th on that are copied at once. */
+static uint32_t copies_from(const struct gda_cuda *cuda, uint32_t i)
+{
+    return cuda->count - i < COPIES_MOST ? cuda->count - i : COPIES_MOST;
+}
+
 static weft_status write_queues(const struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
@@ -300,12 +308,16 @@ static weft_status write_queues(const struct gda *gda)
     for (int pe = 0; pe < gda->world->npes && !status; pe++)
         if (gda_is_linked(gda, pe))
             status = alloc_marks(gda, pe);
-    for (uint32_t i = 0; i < cuda->count; i++)
-        cuda->copies[i] = gda_is_linked(gda, (int)(i / gda->queues_per_pe))
-                              ? describe_connected(gda, i)
-                              : describe_unconnected(gda, i);
-    return status ? status
-                  : write_gpu(gda, cuda->queues, cuda->copies, cuda->count * sizeof *cuda->copies);
+    for (uint32_t i = 0, n; i < cuda->count && !status; i += n) {
+        n = copies_from(cuda, i);
+        for (uint32_t k = 0; k < n; k++)
+            cuda->copies[k] = gda_is_linked(gda, (int)((i + k) / gda->queues_per_pe))
+                                  ? describe_connected(gda, i + k)
+                                  : describe_unconnected(gda, i + k);
+        status = write_gpu(gda, cuda->queues + i * sizeof *cuda->copies, cuda->copies,
+                           n * sizeof *cuda->copies);
+    }
+    return status;
 }
 
 /* Completes a queue in which device code may have reserved blocks, and may wait. `ready` is written
@@ -460,22 +472,28 @@ weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev)
     return status;
 }
 
+static void read_counts(struct weft_dev_gda_queue *q, const struct weft_dev_gda_queue *copy)
+{
+    q->turns = copy->turns;
+    q->done = copy->done;
+    q->open = copy->open;
+    q->flushed = copy->flushed;
+}
+
 weft_status gda_read_cuda_counts(struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
     if (!cuda || !cuda->written)
         return WEFT_OK;
-    weft_status status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->copies,
-                                  (const void *)(uintptr_t)cuda->queues,
-                                  cuda->count * sizeof *cuda->copies, GPU_DONE);
-    for (uint32_t i = 0; i < cuda->count && !status; i++) {
-        struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
-        if (!gda_is_linked(gda, (int)(i / gda->queues_per_pe)))
-            continue;
-        q->turns = cuda->copies[i].turns;
-        q->done = cuda->copies[i].done;
-        q->open = cuda->copies[i].open;
-        q->flushed = cuda->copies[i].flushed;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0, n; i < cuda->count && !status; i += n) {
+        n = copies_from(cuda, i);
+        CUdeviceptr from = cuda->queues + i * sizeof *cuda->copies;
+        status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->copies,
+                          (const void *)(uintptr_t)from, n * sizeof *cuda->copies, GPU_DONE);
+        for (uint32_t k = 0; k < n && !status; k++)
+            if (gda_is_linked(gda, (int)((i + k) / gda->queues_per_pe)))
+                read_counts(&gda->queues[gda_device_queue_index(gda, i + k)], &cuda->copies[k]);
     }
     return status;
 }

@@ -676,13 +676,14 @@ static weft_status gda_quiet(struct path_state *opaque)
 }
 
 /* The arrays of struct gda, struct gda_failover and the contexts that are allocated when the job
- * begins. The failover thread has a context, too. Tables of GPUs and of simt come in addition. */
+ * begins. The failover thread has a context, too. Tables of GPUs and of simt come in addition.
+ * In jobs of more than 1000 PEs it is less, with one queue to each. */
 size_t gda_peer_bytes(int nics, int contexts)
 {
     const struct gda *gda = NULL;
     const struct gda_failover *f = NULL;
     const struct gda_state *state = NULL;
-    const size_t count = (size_t)nics, each = gda_queues_each((uint32_t)nics);
+    const size_t count = (size_t)nics, each = gda_queues_each((uint32_t)nics, 1);
     size_t links = sizeof *gda->links + sizeof *gda->wanted + sizeof *gda->device_queues +
                    sizeof *gda->seeds + SEG_COUNT * sizeof *gda->bases;
     size_t keys = SEG_COUNT * sizeof *gda->remote_keys + sizeof *gda->addresses;

@@ -82,8 +82,9 @@ void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, c
                        size_t bytes);
 void gda_close_adapter(struct gda_adapter *adapter);
 
-/* Returns the device-code queues per peer: WEFT_GDA_QUEUES, but at least one per NIC. */
-uint32_t gda_queues_each(uint32_t adapters);
+/* Returns the queues of device code to each of `npes` PEs: WEFT_GDA_QUEUES, but at least one per
+ * NIC. */
+uint32_t gda_queues_each(uint32_t adapters, int npes);
 
 /* Finds the NICs that this PE uses; collective. *result is NULL if there is none; `lacks` then says
  * what is missing of each NIC. `has` receives the names of the chosen NICs. A failure means that

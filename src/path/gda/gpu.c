@@ -215,7 +215,7 @@ static weft_status create_gpu_keys(struct gda *gda)
                          gpu->device.ordinal);
     made->flushed = order == GPU_NIC_WRITES_FLUSHED;
     made->dumps = !gpu_sees_nic_writes(gpu);
-    made->unit_bits = (uint32_t)__builtin_ctzll(gpu->heap.granularity);
+    made->unit_bits = (uint32_t)__builtin_ctzll(gpu->heap.unit);
     made->units = (uint32_t)(gpu->heap.size >> made->unit_bits);
     made->bases = calloc(npes, sizeof *made->bases);
     made->local_keys = calloc((size_t)gda->count * made->units, sizeof *made->local_keys);

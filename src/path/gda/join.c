@@ -72,7 +72,7 @@ weft_status gda_create(const struct path_world *world, struct gda_adapters *adap
     gda->world = world;
     gda->adapters = adapters;
     gda->count = adapters ? adapters->count : 1;
-    gda->queues_per_pe = gda_queues_each(gda->count);
+    gda->queues_per_pe = gda_queues_each(gda->count, gda->world->npes);
     gda->depth = (uint32_t)config_int(CONFIG_TEST_GDA_DEPTH);
     bool dc = adapters && adapters->dc && gda_rc_peers(world, gda->count) < world->npes - 1;
     if (dc)

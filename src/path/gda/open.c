@@ -22,7 +22,9 @@ enum {
     DEPTH_LEAST = 128,
     DEPTH_MOST = 32768,
     AUTOMATIC_BYTES_MOST = 256 << 20,
-    RC_BYTES_MOST = 1 << 30, /* of RC queues in a PE that uses all peers */
+    RC_BYTES_MOST = 1 << 30,    /* of RC queues in a PE that uses all peers */
+    TWO_QUEUES_PES_MOST = 1000, /* PEs of a job with two queues of device code to each; a queue that
+                                   is not connected takes 256 bytes of GPU memory */
 };
 
 /* ------------------------------------------------------------------------------ configuration */
@@ -31,8 +33,8 @@ static weft_status check_config(void)
 {
     int64_t each = config_int(CONFIG_GDA_QUEUES), depth = config_int(CONFIG_TEST_GDA_DEPTH);
     uint64_t chunk = config_size(CONFIG_TEST_GDA_CHUNK);
-    if (each < 1 || each > GDA_QUEUES_MOST)
-        return base_fail(WEFT_ERR_CONFIG, "WEFT_GDA_QUEUES is %lld, which is not 1 to %d",
+    if (each < 0 || each > GDA_QUEUES_MOST)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_GDA_QUEUES is %lld, which is not 0 to %d",
                          (long long)each, GDA_QUEUES_MOST);
     if (depth < DEPTH_LEAST || depth > DEPTH_MOST)
         return base_fail(WEFT_ERR_CONFIG,
@@ -265,7 +267,7 @@ static bool is_asked_for(void)
 static bool is_too_large(int npes, char *lacks, size_t lacks_bytes)
 {
     size_t each = gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
-    size_t bytes = (size_t)npes * (gda_queues_each(1) + 1) * each;
+    size_t bytes = (size_t)npes * (gda_queues_each(1, npes) + 1) * each;
     if (bytes <= AUTOMATIC_BYTES_MOST || is_asked_for())
         return false;
     snprintf(lacks, lacks_bytes,
@@ -418,16 +420,22 @@ static weft_status share_adapters(struct nic_finding *finding, int *least)
     return status ? status : agree_on_adapters(finding, least);
 }
 
-uint32_t gda_queues_each(uint32_t adapters)
+static uint32_t wanted_queues(int npes)
 {
     uint32_t each = (uint32_t)config_int(CONFIG_GDA_QUEUES);
+    return each ? each : npes > TWO_QUEUES_PES_MOST ? 1 : 2;
+}
+
+uint32_t gda_queues_each(uint32_t adapters, int npes)
+{
+    uint32_t each = wanted_queues(npes);
     return each > adapters ? each : adapters;
 }
 
 int gda_rc_peers(const struct path_world *world, uint32_t adapters)
 {
     int64_t limit = config_int(CONFIG_TEST_GDA_RC);
-    size_t link = (gda_queues_each(adapters) + adapters) *
+    size_t link = (gda_queues_each(adapters, world->npes) + adapters) *
                   gda_queue_bytes((uint32_t)config_int(CONFIG_TEST_GDA_DEPTH));
     limit = limit < 0 ? (int64_t)(RC_BYTES_MOST / link) : limit;
     /* As many with lower numbers as with higher ones. */
@@ -465,9 +473,10 @@ static void describe_adapters(const struct nic_finding *finding, int least, char
                                        : ", not the system's libraries");
     if (least != finding->world->pe && used < bytes)
         used += (size_t)snprintf(has + used, bytes - used, "; limited by PE %d", least);
-    if (config_int(CONFIG_GDA_QUEUES) < (int64_t)adapters->count && used < bytes)
-        used += (size_t)snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %lld raised to %u",
-                                 (long long)config_int(CONFIG_GDA_QUEUES), adapters->count);
+    uint32_t wanted = wanted_queues(finding->world->npes);
+    if (wanted < adapters->count && used < bytes)
+        used += (size_t)snprintf(has + used, bytes - used, "; WEFT_GDA_QUEUES %u raised to %u",
+                                 wanted, adapters->count);
     if (used < bytes)
         describe_dc(finding, has + used, bytes - used);
 }
