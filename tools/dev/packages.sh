@@ -115,6 +115,7 @@ packages_site='
 mandoc          command -v mandoc
 cmark-gfm       command -v cmark-gfm
 jq              command -v jq
+python3         command -v python3
 '
 packages_coverage='
 gcovr           command -v gcovr

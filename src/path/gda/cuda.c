@@ -472,7 +472,7 @@ weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev)
     return status;
 }
 
-static void read_counts(struct weft_dev_gda_queue *q, const struct weft_dev_gda_queue *copy)
+static void take_counts(struct weft_dev_gda_queue *q, const struct weft_dev_gda_queue *copy)
 {
     q->turns = copy->turns;
     q->done = copy->done;
@@ -493,7 +493,7 @@ weft_status gda_read_cuda_counts(struct gda *gda)
                           (const void *)(uintptr_t)from, n * sizeof *cuda->copies, GPU_DONE);
         for (uint32_t k = 0; k < n && !status; k++)
             if (gda_is_linked(gda, (int)((i + k) / gda->queues_per_pe)))
-                read_counts(&gda->queues[gda_device_queue_index(gda, i + k)], &cuda->copies[k]);
+                take_counts(&gda->queues[gda_device_queue_index(gda, i + k)], &cuda->copies[k]);
     }
     return status;
 }
