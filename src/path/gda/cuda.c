@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPIES_MOST = 8 }; /* 2 KiB: 1,250 copies to or from a GPU in a job of 10,000 PEs */
+enum { COPIES_MOST = 4 }; /* 1 KiB: 2,500 copies to or from a GPU in a job of 10,000 PEs */
 
 struct gda_cuda {
     uint32_t count;         /* device-code queues */
