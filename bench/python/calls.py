@@ -79,3 +79,15 @@ if job.rank == 0:
         seconds.append(time.perf_counter() - begun)
     print(f"{'job.put_many of 100000 rows, each':42} {statistics.median(seconds) * 1e4:8.0f} ns")
 job.barrier()
+
+
+def put_and_barrier():
+    job.put(y, x, to=(job.rank + 1) % job.size)
+    job.barrier()
+
+
+# What a program does where another sends and receives (bench/compare/mpi4py_sendrecv.py).
+times = timeit.repeat(put_and_barrier, repeat=11, number=20000)
+if job.rank == 0:
+    each = statistics.median(times) / 20000 * 1e9
+    print(f"{'job.put and job.barrier, by all PEs':42} {each:8.0f} ns")
