@@ -315,8 +315,8 @@ struct device {
     unsigned users; /* contexts */
     pid_t pid;      /* process that owns the threads */
     const struct config *config;
-    uint64_t now;     /* ns; time of this pass */
-    bool unreachable; /* SOFT_HCA_FAIL: packets to and from the device are lost */
+    uint64_t now;            /* ns; time of this pass */
+    atomic_bool unreachable; /* SOFT_HCA_FAIL: packets to and from the device are lost */
     uint64_t random;
     uint32_t connections;   /* number of the last connection of a DC initiator */
     struct roce *roce;      /* NULL: no RoCE address */

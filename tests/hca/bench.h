@@ -7,6 +7,7 @@
 
 #include "gpu/memory.h"
 #include "hca.h"
+#include "link_mocks.h"
 #include "send.h"
 #include "trace.h"
 
@@ -59,7 +60,7 @@ static uint32_t queue_records[QUEUES][2];
 static uint16_t queue_next[QUEUES];
 static unsigned queue_count;
 static uint64_t lines_seen;
-static unsigned changes, wanted, rings_of_bell;
+static unsigned changes, rings_of_bell;
 static uint64_t bench_clock;
 
 /* Mock results. */
@@ -90,20 +91,6 @@ void device_unlock(struct device *d)
 void link_wake_engine(uint32_t *at)
 {
     rings_of_bell += at == in_rings.wakeup || at == out_rings[0].wakeup ? 1 : 100;
-}
-
-struct link_out *link_find(struct device *d, uint32_t address)
-{
-    for (unsigned i = 0; i < d->links.out_count; i++)
-        if (d->links.out[i]->address == address)
-            return d->links.out[i];
-    return NULL;
-}
-
-void link_request(struct device *d, uint32_t address)
-{
-    (void)d;
-    wanted = address;
 }
 
 void link_attach(struct device *d, struct qp *qp, struct link_out *link)
@@ -268,7 +255,7 @@ static inline void bench_begin(void)
     device.objects.uar_top = 4;
     queue_count = 0;
     lines_seen = 0;
-    changes = wanted = rings_of_bell = 0;
+    changes = requested_link = rings_of_bell = 0;
     wire_window = 0;
     wire_other = ROCE_PEER_UNKNOWN;
     far_puts = far_gets = far_settles = far_fail_at = 0;
@@ -645,11 +632,11 @@ static inline void look(const char *what)
     for (unsigned i = 0; i < queue_count; i++)
         if (device.objects.qps[i + 1])
             say_queue_once(device.objects.qps[i + 1]);
-    if (changes | wanted | rings_of_bell)
-        say("  changes %u wanted %u rings %u\n", changes, wanted, rings_of_bell);
+    if (changes | requested_link | rings_of_bell)
+        say("  changes %u wanted %u rings %u\n", changes, requested_link, rings_of_bell);
     if (far_puts | far_gets)
         say("  far puts %u gets %u\n", far_puts, far_gets);
-    changes = wanted = rings_of_bell = 0;
+    changes = requested_link = rings_of_bell = 0;
 }
 
 static inline void run(struct qp *qp, const char *what)

@@ -1213,7 +1213,7 @@ static void dc_links(void)
     assert_int_equal(qp->requester.remote, REMOTE_LID + 1);
     a.lid = 99;
     assert_false(send_target(qp, &a));
-    assert_int_equal(wanted, 99);
+    assert_int_equal(requested_link, 99);
     assert_null(qp->requester.link);
     a.lid = REMOTE_LID;
     assert_true(send_target(qp, &a));

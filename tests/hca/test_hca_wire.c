@@ -3,6 +3,7 @@
  * golden/hca_wire.txt. */
 #include "fails.h"
 #include "hca.h"
+#include "link_mocks.h"
 #include "roce_capture.h"
 #include "roce_format.h"
 #include "trace.h"
@@ -281,22 +282,6 @@ static void end(void)
 }
 
 /* Two links over the wire, with two queues each. */
-static uint32_t requested; /* of link_request() */
-
-struct link_out *link_find(struct device *d, uint32_t address)
-{
-    for (unsigned i = 0; i < d->links.out_count; i++)
-        if (d->links.out[i]->address == address)
-            return d->links.out[i];
-    return NULL;
-}
-
-void link_request(struct device *d, uint32_t address)
-{
-    (void)d;
-    requested = address;
-}
-
 static void begin_links(void)
 {
     begin(1);
@@ -759,17 +744,17 @@ static void targets_of_dc(void)
     begin_links();
     queues[0].type = QP_DCT;
     queues[0].requester.link = NULL;
-    requested = 0;
+    requested_link = 0;
     arrives(request, data, PEER + 1, OWN);
     request.from_qpn++;
     arrives(request, data, PEER, OWN);
     assert_true(roce_receive(&device));
-    assert_int_equal(requested, 0);
+    assert_int_equal(requested_link, 0);
     say("to a DC target, from two\n");
     say_arrived();
     arrives(request, data, PEER + 2, OWN);
     assert_true(roce_receive(&device));
-    assert_int_equal(requested, PEER + 2);
+    assert_int_equal(requested_link, PEER + 2);
     out[0].roce = NULL; /* a link within the host */
     arrives(request, data, PEER, OWN);
     assert_true(roce_receive(&device));

@@ -88,7 +88,7 @@ static CUresult name_of(CUresult result, const char **text)
 
 #define CODE(image, ptx, arch, bytes)                                                              \
     {                                                                                              \
-        image, ptx, arch, bytes, bytes + sizeof bytes - 1, NULL                                    \
+        image, ptx, arch, bytes, &(bytes)[sizeof bytes - 1], NULL                                  \
     }
 /* Between codes of another image, which are never loaded. */
 static const struct gpu_code with_cubins[] = {
