@@ -33,12 +33,12 @@ uint32_t address_of_ip(const uint8_t ip[16])
 {
     static const uint8_t none[16];
     bool link_local = ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80, multicast = ip[0] == 0xff;
-    if (!memcmp(ip, none, sizeof none) || link_local || multicast)
+    if (memcmp(ip, none, sizeof none) == 0 || link_local || multicast)
         return 0;
     pthread_mutex_lock(&adding);
     uint32_t address = address_find_ip(ip);
     uint32_t n = atomic_load_explicit(&ipv6_count, memory_order_relaxed);
-    if (!address && memcmp(ip, ipv4_prefix, sizeof ipv4_prefix) && n < ADDRESS_IPV6_MOST) {
+    if (!address && memcmp(ip, ipv4_prefix, sizeof ipv4_prefix) != 0 && n < ADDRESS_IPV6_MOST) {
         memcpy(ipv6_addresses[n], ip, sizeof ipv6_addresses[n]);
         atomic_store_explicit(&ipv6_count, n + 1, memory_order_release);
         address = ADDRESS_IPV6_LEAST + n;

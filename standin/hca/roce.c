@@ -78,7 +78,7 @@ static int open_socket(uint32_t address, uint16_t port)
     socklen_t bytes = address_to_socket(address, port, &own);
     bool ipv6 = address_is_ipv6(address);
     int s = socket(own.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int whole = ipv6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO, buffer = 8 << 20;
+    int whole = IP_PMTUDISC_DO, buffer = 8 << 20; /* IPV6_PMTUDISC_DO has the same value */
     if (s < 0)
         return -1;
     if (setsockopt(s, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER,
