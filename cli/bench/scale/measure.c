@@ -102,7 +102,8 @@ static char *make_host_list(const struct scale_job *job)
 /* The measured job: this program, and files for its results. */
 struct measured_job {
     const struct scale_job *job;
-    char self[PATH_MAX], counts[64], times[64]; /* files without a name, which no signal leaves */
+    char self[PATH_MAX];
+    char counts[64], times[64]; /* paths of files in memory, which end with this process */
     char *hosts;
     double all_s, own_s; /* time of CPUs: of all processes of the machine, and of this job */
 };
