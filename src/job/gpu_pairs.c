@@ -38,7 +38,7 @@ weft_status job_gpu_pairs(struct weft_job *job)
     const struct boot *boot = job->boot;
     const size_t bytes = row_bytes(boot->local_npes);
     const size_t sent = row_bytes(count_most_pes(boot)); /* equal at all PEs */
-    uint8_t *own = calloc(1, sent + 1), *all = calloc((size_t)boot->npes, sent + 1);
+    uint8_t *own = calloc(1, sent + 1), *all = calloc((size_t)boot->npes, sent);
     if (!job->gpu_pairs)
         job->gpu_pairs = calloc(1, job_gpu_pairs_bytes(boot->local_npes));
     weft_status status =
