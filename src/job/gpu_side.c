@@ -4,6 +4,7 @@
 #include "boot/agree.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
+#include "job/late_image.h"
 #include "path/local/relay.h"
 
 #include "base/log.h"
@@ -190,8 +191,7 @@ void job_gpu_close(struct weft_job *job)
     if (job->modules.end_mappings)
         job->modules.end_mappings(job);
     job->modules.end_mappings = NULL;
-    if (job->modules.end_operations)
-        job->modules.end_operations(job);
+    late_image_unload(job);
     gpu_close(job->gpu);
     job->gpu = job->paths.gpu = NULL;
     free(job->gpu_pairs);

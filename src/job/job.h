@@ -172,7 +172,7 @@ struct job_modules {
     void (*end_files)(struct weft_job *job);
     void *mappings; /* mappings of ops/rma/map.c; ended by end_mappings() */
     void (*end_mappings)(struct weft_job *job);
-    void (*end_operations)(struct weft_job *job); /* unloads the kernel of nvshmem/run_cuda.c */
+    struct late_image *late_images; /* loaded ones (late_image.c) */
 };
 
 struct weft_job {
