@@ -114,6 +114,7 @@ def streams_of_torch():
         job.put_signal(y, x, signal, to=right, value=1, stream="torch")
         job.signal_wait(signal, ">=", 1, stream="torch")
     assert ty.sum().item() == (left - 7) * float(1 << 20)
+    job.barrier()  # before the next PE changes y
     stream = torch.cuda.Stream()
     for turn in range(2, 20):
         with torch.cuda.stream(stream):
@@ -355,6 +356,75 @@ def kernel_of_numba():
     cuda.synchronize()
     job.device_check()
     assert y.tolist() == [left + 4] * 1000
+
+
+def expected_sums(x, idx, experts):
+    """Each PE that owns an expert of a token returns the token times its rank + 1."""
+    import torch
+
+    factors = torch.zeros(x.shape[0], 1, device="cuda")
+    for pe in range(job.size):
+        begin, end = pe * experts // job.size, (pe + 1) * experts // job.size
+        factors += ((idx >= begin) & (idx < end)).any(1, keepdim=True) * (pe + 1)
+    return factors
+
+
+@part("torch")
+def experts_of_torch():
+    import torch
+
+    torch.manual_seed(job.rank)
+    tokens, hidden, count, top = 300 + job.rank, 512, 37, 5
+    x = torch.randint(-8, 8, (tokens, hidden), device="cuda").to(torch.bfloat16)
+    idx = torch.rand(tokens, count, device="cuda").topk(top).indices
+    idx[::7, 2] = -1
+    weights = torch.rand(tokens, top, device="cuda")
+    want = (x.float() * expected_sums(x, idx, count)).to(torch.bfloat16)
+    with job.experts(310, hidden, count, top) as experts:
+        for _ in range(20):
+            rows = experts.dispatch(x, idx, weights)
+            y, back = experts.combine(rows.x * (job.rank + 1), rows, weights=rows.topk_weights)
+            assert torch.equal(y, want) and torch.equal(back, weights * (idx >= 0))
+        assert rows.x.shape == (rows.n, hidden) and int(rows.n_tokens.sum()) == \
+            int((rows.topk_idx >= 0).sum())
+        rows = experts.dispatch(x, idx, weights, stream="torch")
+        assert rows.n is None and rows.x.shape[0] == experts.rows
+        y = experts.combine(rows.x * (job.rank + 1), rows, stream="torch")
+        torch.cuda.synchronize()
+        assert torch.equal(y, want)
+        # A graph: other tokens of the same experts, and other experts, at each replay.
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            rows = experts.dispatch(x, idx, weights, in_place=True, stream="torch")
+            y = experts.combine(rows.x.torch() * (job.rank + 1), rows, stream="torch")
+        for _ in range(20):
+            x.copy_(torch.randint(-8, 8, (tokens, hidden), device="cuda"))
+            idx.copy_(torch.rand(tokens, count, device="cuda").topk(top).indices)
+            graph.replay()
+            want = (x.float() * expected_sums(x, idx, count)).to(torch.bfloat16)
+            assert torch.equal(y, want)
+        torch.cuda.synchronize()
+        experts.check()
+        del rows
+    with job.experts(310, hidden, count, top, dtype="float8_e4m3fn", result_dtype="float32",
+                     scales=hidden // 128) as experts:
+        x = torch.randint(-8, 8, (tokens, hidden), device="cuda").to(torch.float8_e4m3fn)
+        scales = torch.rand(tokens, hidden // 128, device="cuda")
+        rows = experts.dispatch(x, idx, scales=scales)
+        wide = rows.x.float().view(rows.n, -1, 128) * rows.scales.unsqueeze(2)
+        y = experts.combine((wide.view(rows.n, hidden) * (job.rank + 1)).contiguous(), rows)
+        mine = (x.float().view(tokens, -1, 128) * scales.unsqueeze(2)).view(tokens, hidden)
+        assert torch.allclose(y, mine * expected_sums(x, idx, count), rtol=1e-6)
+        try:
+            experts.dispatch(x, idx + count, scales=scales)
+            raise AssertionError("experts that do not exist")
+        except weft.OutOfRange as error:
+            assert " names expert " in str(error)
+        try:
+            experts.dispatch(x.cpu(), idx, scales=scales)
+            raise AssertionError("tokens in host memory")
+        except weft.InvalidArgument as error:
+            assert "is in host memory, and kernels run on the GPU" in str(error)
 
 
 def run_section(path, section):
