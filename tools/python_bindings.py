@@ -17,7 +17,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "python/weft/_bindings.py"
-HEADERS = ["weft.h", "weft/launch.h", "weft/stream.h", "weft/gpu.h", "weft/map.h", "weft_file.h"]
+HEADERS = ["weft.h", "weft/launch.h", "weft/stream.h", "weft/gpu.h", "weft/map.h", "weft_file.h",
+           "weft_experts.h"]
 # Functions of <weft/device/control.h>, which is for device code besides.
 CONTROL = {"weft_module_init", "weft_device_start", "weft_device_state", "weft_device_check",
            "weft_device_queue_mode"}
@@ -25,7 +26,8 @@ ENUMS = ["weft_status", "weft_type", "weft_op", "weft_cmp", "weft_signal_op", "w
          "weft_amo", "weft_thread", "weft_target", "weft_queue_mode"]
 STRUCTS = ["weft_unique_id", "weft_init_attr", "weft_path_info", "weft_gpu_info", "weft_gpu_pair",
            "weft_map_info", "weft_file_result", "weft_file_attr", "weft_file_part",
-           "weft_file_info"]
+           "weft_file_info", "weft_experts_attr", "weft_experts_size", "weft_experts_tokens",
+           "weft_experts_rows"]
 
 # One letter for each C type of a parameter or a result; what is not here is a pointer.
 LETTERS = {

@@ -24,7 +24,8 @@ CLASSES = [
     ("_job", "Team"), ("_job", "Context"), ("_operations", "Handle"), ("_array", "Array"),
     ("_array", "RawArray"), ("_dtypes", "DType"), ("_pool", "Pool"), ("_memory", "Registration"),
     ("_memory", "Mapping"), ("_files", "File"), ("_files", "FileResult"), ("_files", "FileHandle"),
-    ("_files", "FileHandles"), ("_local", "Local"), ("_machine", "Report"),
+    ("_files", "FileHandles"), ("_experts", "Experts"), ("_experts", "Received"),
+    ("_local", "Local"), ("_machine", "Report"),
 ]
 FUNCTIONS = [
     ("_job", "init"), ("_job", "unique_id"), ("_local", "spawn"), ("_local", "local"),

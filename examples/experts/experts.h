@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Definitions of the mixture of experts: its sizes, the owner of each expert, the values of tokens,
- * gradients and experts, and the layout of a row. Kernels and the serial reference share this text
+/* Definitions of the mixture of experts: its sizes, the owner of each expert, and the values of
+ * tokens, gradients and experts. Kernels and the serial reference share this text
  * and agree in every bit: sums of products use fmaf() in a fixed order, so that no compiler chooses
  * what to fuse. */
 #ifndef EXAMPLES_EXPERTS_EXPERTS_H
@@ -18,14 +18,12 @@ typedef struct shape {
     uint32_t pes, me;
     uint32_t tokens, hidden; /* tokens of each PE; numbers of a token, a multiple of 8 */
     uint32_t experts, top;   /* experts of all PEs; experts per token */
-    uint32_t capacity;       /* rows that a PE can receive from each other PE */
-    /* Parts in which results return: while one arrives, the previous one is added up. */
-    uint32_t parts;
+    uint32_t rows;           /* rows that a PE can receive; 0: any number */
     uint32_t routing;
     uint64_t seed;
 } shape;
 
-/* Returns the first expert of PE pe. PE p has the experts from first_expert(p) to before
+/* As <weft_experts.h> has it: PE p has the experts from first_expert(p) to before
  * first_expert(p + 1); the counts of PEs differ by at most one. */
 WEFT_DEVICE uint32_t first_expert(const shape *s, uint32_t pe)
 {
@@ -115,40 +113,6 @@ WEFT_DEVICE uint32_t next_expert(const shape *s, uint64_t token, uint32_t k, uin
 WEFT_DEVICE float raw_weight(const shape *s, uint64_t token, uint32_t k)
 {
     return 1.0f + (float)(spread(spread(s->seed + 77) ^ (token << 8 | k)) & 0xff) / 256.0f;
-}
-
-/* ---------------------------------------------------------------------------------------- rows */
-
-/* A row is what a PE sends to another PE for a token: an entry for each of the token's experts and,
- * from row_head() on, its values. On the way back the entries contain the gradients of the
- * weights. */
-typedef struct entry {
-    int32_t expert; /* index among all PEs' experts */
-    float weight;
-} entry;
-
-WEFT_DEVICE size_t row_head(const shape *s)
-{
-    return (s->top * sizeof(entry) + 15) / 16 * 16;
-}
-
-WEFT_DEVICE size_t row_bytes(const shape *s)
-{
-    return row_head(s) + s->hidden * sizeof(uint16_t);
-}
-
-WEFT_DEVICE size_t block_bytes(const shape *s)
-{
-    return s->capacity * row_bytes(s);
-}
-
-/* Tokens are divided into parts in order: part p has those from first_token(p) to before
- * first_token(p + 1). */
-enum { PARTS_MOST = 4 };
-
-WEFT_DEVICE uint32_t first_token(const shape *s, uint32_t part)
-{
-    return (uint32_t)((uint64_t)part * s->tokens / s->parts);
 }
 
 /* Sums over a row are computed by LANES partial sums: lane l starts at element l; then the lanes

@@ -7,36 +7,32 @@
 
 #include "experts.h"
 
-/* Buffers in memory of the PE's kernels. A block holds the rows of one PE; blocks are block_bytes()
- * apart. */
+/* Buffers in memory of the PE's kernels. A row is a token of some PE that goes to experts of this
+ * one. */
 typedef struct buffers {
-    uint16_t *x, *dy; /* tokens, and gradients of their results */
-    uint16_t *y, *dx; /* results, and gradients of the tokens */
-    char *entries;    /* experts and weights of each token, row_head() apart */
-    int32_t *owner;   /* PE that owns each of these experts */
-    float *dweight;
-    int32_t *place; /* row of each token at each PE; -1: the token is not sent there */
-    /* PARTS_MOST words for each PE: rows sent up to this part, even if they exceed the capacity. */
-    uint32_t *sent;
-    uint32_t *come;    /* the same, received from each PE */
-    uint16_t *factors; /* factors of the PE's own experts */
-    float *dfactors;
-    /* For each own expert: its rows (block * capacity + row), and their number. */
-    uint32_t *list, *listed;
-    char *out;               /* blocks of results to be returned */
-    char *in, *in_dy, *back; /* received blocks: tokens, gradients, returned results */
+    uint16_t *x, *dy;        /* [tokens][hidden] tokens, and gradients of their results */
+    uint16_t *y, *dx;        /* [tokens][hidden] results, and gradients of the tokens */
+    int64_t *expert;         /* [tokens][top] */
+    float *weight, *dweight; /* [tokens][top] */
+    uint16_t *factors;       /* [own experts][hidden] factors of the PE's own experts */
+    float *dfactors;         /* [own experts][hidden] */
+
+    /* received rows */
+    uint32_t *n_rows;        /* [1] */
+    int64_t *row_expert;     /* [rows][top] counted from the PE's first expert; -1: another PE's */
+    float *row_weight;       /* [rows][top] */
+    uint16_t *row_x;         /* [rows][hidden] tokens */
+    uint16_t *row_dy;        /* [rows][hidden] gradients */
+    uint16_t *row_out;       /* [rows][hidden] results, or gradients, to be returned */
+    float *row_dweight;      /* [rows][top] */
+    uint32_t *list, *listed; /* for each own expert its rows, and their number */
 } buffers;
 
 #if WEFT_HOST_CODE
 WEFT_KERNEL_DECLARE(make_kernel, (buffers, b), (shape, s));
 WEFT_KERNEL_DECLARE(route_kernel, (buffers, b), (shape, s));
-WEFT_KERNEL_DECLARE(place_kernel, (buffers, b), (shape, s));
-WEFT_KERNEL_DECLARE(send_kernel, (buffers, b), (const uint16_t *, from), (char *, to), (shape, s));
 WEFT_KERNEL_DECLARE(expert_kernel, (buffers, b), (shape, s));
-WEFT_KERNEL_DECLARE(return_kernel, (buffers, b), (uint32_t, part), (shape, s));
-WEFT_KERNEL_DECLARE(sum_kernel, (buffers, b), (uint16_t *, to), (uint32_t, part), (shape, s));
 WEFT_KERNEL_DECLARE(expert_back_kernel, (buffers, b), (shape, s));
-WEFT_KERNEL_DECLARE(weights_kernel, (buffers, b), (shape, s));
 WEFT_KERNEL_DECLARE(list_kernel, (buffers, b), (shape, s));
 WEFT_KERNEL_DECLARE(factors_kernel, (buffers, b), (shape, s));
 #endif

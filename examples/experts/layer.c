@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <weft/stream.h>
 #include <weft_device.h>
+#include <weft_experts.h>
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -15,118 +15,114 @@
             return status_;                                                                        \
     } while (0)
 
-enum { PIECES = 18 }; /* buffers in the memory */
-
 struct layer {
     weft_job *job;
     shape s;
-    weft_stream stream,
-        sum_stream; /* stream; and a second one that adds results while more arrive */
+    weft_stream stream;
     unsigned blocks, threads, many_threads;
+    /* The rows of the forward pass stay in the memory of the first object until the backward pass
+     * has used them; the second one receives their gradients. */
+    weft_experts *forward, *backward;
+    void *memory, *layout;
     buffers b;
-    void *memory[PIECES];
-    weft_event begun[PHASES], ended[PHASES], came[PARTS_MOST], summed;
+    weft_event begun[PHASES], ended[PHASES];
 };
 
 /* --------------------------------------------------------------------------------------- memory */
 
-static uint32_t most_experts(const shape *s)
+/* Returns the next piece of the memory at `base`, which is NULL to count bytes alone. */
+static void *piece(char *base, size_t *used, size_t n, size_t bytes)
 {
-    return (s->experts + s->pes - 1) / s->pes;
+    char *at = base ? base + *used : NULL;
+    *used += (n * bytes + 255) / 256 * 256;
+    return at;
 }
 
-/* Computes the bytes of each buffer, the same at all PEs. */
-static void compute_sizes(const shape *s, size_t *bytes)
+/* Returns the bytes of all buffers, the same at all PEs. */
+static size_t place_buffers(struct layer *l, size_t layout_bytes, char *base)
 {
-    size_t numbers = (size_t)s->tokens * s->hidden * sizeof(uint16_t);
-    size_t choices = (size_t)s->tokens * s->top, experts = most_experts(s);
-    size_t blocks = s->pes * block_bytes(s), counts = s->pes * PARTS_MOST * sizeof(uint32_t);
-    size_t all[PIECES] = {numbers,
-                          numbers,
-                          numbers,
-                          numbers,
-                          s->tokens * row_head(s),
-                          choices * sizeof(int32_t),
-                          choices * sizeof(float),
-                          (size_t)s->tokens * s->pes * sizeof(int32_t),
-                          counts,
-                          counts,
-                          experts * s->hidden * sizeof(uint16_t),
-                          experts * s->hidden * sizeof(float),
-                          experts * s->pes * s->capacity * sizeof(uint32_t),
-                          experts * sizeof(uint32_t),
-                          blocks,
-                          blocks,
-                          blocks,
-                          blocks};
-    memcpy(bytes, all, sizeof all);
+    const shape *s = &l->s;
+    buffers *b = &l->b;
+    size_t used = 0, numbers = (size_t)s->tokens * s->hidden, choices = (size_t)s->tokens * s->top;
+    size_t rows = s->rows, experts = (s->experts + s->pes - 1) / s->pes;
+    uint16_t **of_tokens[] = {&b->x, &b->dy, &b->y, &b->dx};
+    for (size_t i = 0; i < sizeof of_tokens / sizeof *of_tokens; i++)
+        *of_tokens[i] = piece(base, &used, numbers, sizeof(uint16_t));
+    b->expert = piece(base, &used, choices, sizeof *b->expert);
+    b->weight = piece(base, &used, choices, sizeof *b->weight);
+    b->dweight = piece(base, &used, choices, sizeof *b->dweight);
+    b->factors = piece(base, &used, experts * s->hidden, sizeof *b->factors);
+    b->dfactors = piece(base, &used, experts * s->hidden, sizeof *b->dfactors);
+    b->n_rows = piece(base, &used, 1, sizeof *b->n_rows);
+    b->row_expert = piece(base, &used, rows * s->top, sizeof *b->row_expert);
+    b->row_weight = piece(base, &used, rows * s->top, sizeof *b->row_weight);
+    b->row_dweight = piece(base, &used, rows * s->top, sizeof *b->row_dweight);
+    b->row_out = piece(base, &used, rows * s->hidden, sizeof *b->row_out);
+    b->list = piece(base, &used, experts * rows, sizeof *b->list);
+    b->listed = piece(base, &used, experts, sizeof *b->listed);
+    l->layout = piece(base, &used, layout_bytes, 1);
+    return used;
 }
 
-static void name_pieces(struct layer *l)
+static weft_status make_experts(struct layer *l, const weft_experts_attr *attr)
 {
-    void **m = l->memory;
-    l->b = (buffers){.x = m[0],
-                     .dy = m[1],
-                     .y = m[2],
-                     .dx = m[3],
-                     .entries = m[4],
-                     .owner = m[5],
-                     .dweight = m[6],
-                     .place = m[7],
-                     .sent = m[8],
-                     .come = m[9],
-                     .factors = m[10],
-                     .dfactors = m[11],
-                     .list = m[12],
-                     .listed = m[13],
-                     .out = m[14],
-                     .in = m[15],
-                     .in_dy = m[16],
-                     .back = m[17]};
+    float *scales;
+    void *x, *dy;
+    TRY(weft_experts_create(weft_team_world(l->job), attr, &l->forward));
+    TRY(weft_experts_create(weft_team_world(l->job), attr, &l->backward));
+    TRY(weft_experts_received(l->forward, &x, &scales));
+    TRY(weft_experts_received(l->backward, &dy, &scales));
+    l->b.row_x = x;
+    l->b.row_dy = dy;
+    return WEFT_OK;
 }
 
 /* On CPUs few lanes do the work of many on a GPU. */
 weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, struct layer **made)
 {
     bool simt = weft_target_get() == WEFT_SIMT;
-    size_t bytes[PIECES];
     struct layer *l = calloc(1, sizeof *l);
     *made = l;
     if (!l)
         return WEFT_ERR_NO_MEMORY;
     l->job = job;
     l->s = *s;
+    if (!l->s.rows)
+        l->s.rows = s->pes * s->tokens;
     l->stream = stream;
     l->blocks = simt ? 2 : 264;
     l->threads = simt ? 32 : 256;
     l->many_threads = simt ? 32 : 1024;
-    compute_sizes(s, bytes);
-    for (int i = 0; i < PIECES; i++)
-        TRY(weft_alloc(job, weft_device_kind(job), bytes[i] ? bytes[i] : 8, 256, WEFT_ALLOC_ZERO,
-                       &l->memory[i]));
-    name_pieces(l);
+    const weft_experts_attr attr = {.size = sizeof attr,
+                                    .tokens = s->tokens,
+                                    .hidden = s->hidden,
+                                    .experts = s->experts,
+                                    .top = s->top,
+                                    .rows = s->rows,
+                                    .type = WEFT_BFLOAT16,
+                                    .result_type = WEFT_BFLOAT16};
+    weft_experts_size size;
+    TRY(weft_experts_sizes((int)s->pes, &attr, &size));
+    TRY(weft_alloc(job, weft_device_kind(job), place_buffers(l, size.layout, NULL), 256,
+                   WEFT_ALLOC_ZERO, &l->memory));
+    place_buffers(l, size.layout, l->memory);
+    TRY(make_experts(l, &attr));
     for (int i = 0; i < PHASES; i++) {
         TRY(weft_event_create(&l->begun[i]));
         TRY(weft_event_create(&l->ended[i]));
     }
-    for (int i = 0; i < PARTS_MOST; i++)
-        TRY(weft_event_create(&l->came[i]));
-    TRY(weft_event_create(&l->summed));
-    return weft_stream_create(&l->sum_stream);
+    return WEFT_OK;
 }
 
 weft_status layer_destroy(struct layer *l)
 {
-    TRY(weft_stream_destroy(l->sum_stream));
-    TRY(weft_event_destroy(l->summed));
-    for (int i = 0; i < PARTS_MOST; i++)
-        TRY(weft_event_destroy(l->came[i]));
     for (int i = 0; i < PHASES; i++) {
         TRY(weft_event_destroy(l->begun[i]));
         TRY(weft_event_destroy(l->ended[i]));
     }
-    for (int i = PIECES - 1; i >= 0; i--)
-        TRY(weft_free(l->job, l->memory[i]));
+    TRY(weft_experts_destroy(l->backward));
+    TRY(weft_experts_destroy(l->forward));
+    TRY(weft_free(l->job, l->memory));
     free(l);
     return WEFT_OK;
 }
@@ -152,34 +148,6 @@ static weft_status record_end(struct layer *l, enum phase phase, bool timed)
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
 
-/* Kernels put rows directly to their destination, and a barrier ends the exchange. No other
- * synchronisation is needed: a PE that puts into a block has passed the barrier of the opposite
- * exchange after the owner last read the block. */
-static weft_status exchange_barrier(struct layer *l)
-{
-    return weft_barrier_on_stream(weft_team_world(l->job), l->stream);
-}
-
-/* Returns results part by part, so that one part is added up while the next one arrives. */
-static weft_status return_results(struct layer *l, uint16_t *to)
-{
-    for (uint32_t part = 0; part < l->s.parts; part++) {
-        bool last = part + 1 == l->s.parts;
-        RUN(return_kernel, l->b, part, l->s);
-        TRY(exchange_barrier(l));
-        if (!last) {
-            TRY(weft_event_record(l->came[part], l->stream));
-            TRY(weft_event_wait(l->sum_stream, l->came[part]));
-        }
-        RUN_ON(last ? l->stream : l->sum_stream, l->blocks, l->threads, sum_kernel, l->b, to, part,
-               l->s);
-    }
-    if (l->s.parts == 1)
-        return WEFT_OK;
-    TRY(weft_event_record(l->summed, l->sum_stream));
-    return weft_event_wait(l->stream, l->summed);
-}
-
 weft_status layer_route(struct layer *l)
 {
     RUN(make_kernel, l->b, l->s);
@@ -189,10 +157,18 @@ weft_status layer_route(struct layer *l)
 
 weft_status layer_dispatch(struct layer *l, bool timed)
 {
+    const weft_experts_tokens tokens = {.size = sizeof tokens,
+                                        .tokens = l->s.tokens,
+                                        .x = l->b.x,
+                                        .topk_idx = l->b.expert,
+                                        .topk_weights = l->b.weight};
+    const weft_experts_rows rows = {.size = sizeof rows,
+                                    .topk_idx = l->b.row_expert,
+                                    .topk_weights = l->b.row_weight,
+                                    .n_rows = l->b.n_rows};
     TRY(record_begin(l, DISPATCH, timed));
-    RUN_ON(l->stream, l->s.pes, l->many_threads, place_kernel, l->b, l->s);
-    RUN(send_kernel, l->b, l->b.x, l->b.in, l->s);
-    TRY(exchange_barrier(l));
+    TRY(weft_experts_dispatch_send_on_stream(l->forward, l->layout, &tokens, l->stream));
+    TRY(weft_experts_dispatch_receive_on_stream(l->forward, &rows, l->layout, l->stream));
     return record_end(l, DISPATCH, timed);
 }
 
@@ -205,34 +181,44 @@ weft_status layer_compute(struct layer *l)
 weft_status layer_combine(struct layer *l, bool timed)
 {
     TRY(record_begin(l, COMBINE, timed));
-    TRY(return_results(l, l->b.y));
+    TRY(weft_experts_combine_send_on_stream(l->forward, l->b.row_out, NULL, l->layout, l->stream));
+    TRY(weft_experts_combine_receive_on_stream(l->forward, l->b.y, NULL, l->layout, l->stream));
     return record_end(l, COMBINE, timed);
 }
 
-/* Called after a forward pass, whose tokens are still in the received blocks. */
+/* Called after a forward pass, whose rows and layout it uses. */
 weft_status layer_backward(struct layer *l, bool timed)
 {
+    const weft_experts_tokens gradients = {
+        .size = sizeof gradients, .tokens = l->s.tokens, .known = 1, .x = l->b.dy};
+    const weft_experts_rows rows = {.size = sizeof rows};
     TRY(record_begin(l, BACK_DISPATCH, timed));
-    RUN(send_kernel, l->b, l->b.dy, l->b.in_dy, l->s);
-    TRY(exchange_barrier(l));
+    TRY(weft_experts_dispatch_send_on_stream(l->backward, l->layout, &gradients, l->stream));
+    TRY(weft_experts_dispatch_receive_on_stream(l->backward, &rows, l->layout, l->stream));
     TRY(record_end(l, BACK_DISPATCH, timed));
     RUN(expert_back_kernel, l->b, l->s);
     RUN_ON(l->stream, l->blocks, l->many_threads, list_kernel, l->b, l->s);
     RUN(factors_kernel, l->b, l->s);
     TRY(record_begin(l, BACK_COMBINE, timed));
-    TRY(return_results(l, l->b.dx));
-    RUN(weights_kernel, l->b, l->s);
+    TRY(weft_experts_combine_send_on_stream(l->backward, l->b.row_out, l->b.row_dweight, l->layout,
+                                            l->stream));
+    TRY(weft_experts_combine_receive_on_stream(l->backward, l->b.dx, l->b.dweight, l->layout,
+                                               l->stream));
     return record_end(l, BACK_COMBINE, timed);
 }
 
 /* ------------------------------------------------------------------------------- figures */
 
+/* Copies memory of this PE's device to host memory. */
+static weft_status fetch(struct layer *l, void *to, const void *from, size_t bytes)
+{
+    return bytes ? weft_get(weft_default_ctx(l->job), to, from, bytes, (int)l->s.me) : WEFT_OK;
+}
+
 weft_status layer_tokens_of_experts(struct layer *l, uint32_t *tokens, uint32_t *own)
 {
     *own = first_expert(&l->s, l->s.me + 1) - first_expert(&l->s, l->s.me);
-    return *own ? weft_get(weft_default_ctx(l->job), tokens, l->b.listed, *own * sizeof *tokens,
-                           (int)l->s.me)
-                : WEFT_OK;
+    return fetch(l, tokens, l->b.listed, *own * sizeof *tokens);
 }
 
 weft_status layer_phase_ns(struct layer *l, enum phase phase, uint64_t *ns)
@@ -240,44 +226,40 @@ weft_status layer_phase_ns(struct layer *l, enum phase phase, uint64_t *ns)
     return weft_event_elapsed(l->begun[phase], l->ended[phase], ns);
 }
 
-/* Copies `counts` to host memory that the caller frees. */
-static weft_status fetch_counts(struct layer *l, const uint32_t *counts, uint32_t **fetched)
+/* Counts the PEs to which a token with these experts goes, and whether this PE is one of them. */
+static void count_pes(const struct layer *l, const int64_t *experts, double *pes, double *own)
 {
-    size_t bytes = l->s.pes * PARTS_MOST * sizeof **fetched;
-    *fetched = malloc(bytes);
-    return *fetched ? weft_get(weft_default_ctx(l->job), *fetched, counts, bytes, (int)l->s.me)
-                    : WEFT_ERR_NO_MEMORY;
+    for (uint32_t k = 0; k < l->s.top; k++) {
+        uint32_t pe = owner_of(&l->s, (uint32_t)experts[k]), before = 0;
+        while (before < k && owner_of(&l->s, (uint32_t)experts[before]) != pe)
+            before++;
+        *pes += before == k;
+        *own += before == k && pe == l->s.me;
+    }
 }
 
 weft_status layer_traffic(struct layer *l, struct layer_traffic *traffic)
 {
-    uint32_t *counts;
+    size_t choices = (size_t)l->s.tokens * l->s.top, bytes = l->s.hidden * sizeof(uint16_t);
+    int64_t *experts = malloc(choices * sizeof *experts);
+    uint32_t received;
+    double own = 0;
     *traffic = (struct layer_traffic){.rows = 0};
-    for (int back = 0; back < 2; back++) {
-        weft_status status = fetch_counts(l, back ? l->b.come : l->b.sent, &counts);
-        for (uint32_t pe = 0; pe < l->s.pes && !status; pe++) {
-            double rows = counts[pe * PARTS_MOST + l->s.parts - 1];
-            double remote_rows = pe != l->s.me ? rows : 0;
-            traffic->rows += back ? 0 : rows;
-            traffic->remote_rows += back ? 0 : remote_rows;
-            *(back ? &traffic->bytes_back : &traffic->bytes_out) +=
-                remote_rows * (double)row_bytes(&l->s);
-        }
-        free(counts);
-        TRY(status);
-    }
+    weft_status status =
+        experts ? fetch(l, experts, l->b.expert, choices * sizeof *experts) : WEFT_ERR_NO_MEMORY;
+    for (size_t t = 0; t < l->s.tokens && !status; t++)
+        count_pes(l, experts + t * l->s.top, &traffic->rows, &own);
+    free(experts);
+    TRY(status);
+    TRY(fetch(l, &received, l->b.n_rows, sizeof received));
+    traffic->remote_rows = traffic->rows - own;
+    traffic->bytes_out = traffic->remote_rows * (double)(bytes + 8 * (size_t)l->s.top);
+    traffic->bytes_back = (received - own) * (double)bytes;
     return WEFT_OK;
 }
 
-weft_status layer_check(struct layer *l, uint32_t *pe, uint32_t *rows)
+weft_status layer_check(struct layer *l)
 {
-    uint32_t *counts;
-    weft_status status = fetch_counts(l, l->b.sent, &counts);
-    for (uint32_t i = 0; i < l->s.pes && !status; i++) {
-        *pe = i;
-        *rows = counts[i * PARTS_MOST + l->s.parts - 1];
-        status = *rows > l->s.capacity ? WEFT_ERR_RANGE : WEFT_OK;
-    }
-    free(counts);
-    return status;
+    TRY(weft_experts_check(l->forward));
+    return weft_experts_check(l->backward);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mixture of experts distributed over the PEs of a job. Tokens go to the PEs of their experts and
- * return as sums of the experts' results; gradients take the same way. A token is sent to a PE
- * once, however many of its experts are there, and its result returns once. Kernels put rows
- * directly into the destination PE's memory, and a barrier on the stream ends the exchange: only
- * the devices know how many rows go where. */
+ * return as sums of the experts' results; gradients take the same way (<weft_experts.h>). Only the
+ * devices know how many rows go where. */
 #ifndef EXAMPLES_EXPERTS_LAYER_H
 #define EXAMPLES_EXPERTS_LAYER_H
 
@@ -32,9 +30,8 @@ weft_status layer_backward(struct layer *layer, bool timed);
 /* After the stream is synchronised: duration of a phase of the latest timed pass in ns. */
 weft_status layer_phase_ns(struct layer *layer, enum phase phase, uint64_t *ns);
 
-/* After the stream is synchronised: WEFT_ERR_RANGE if more rows of this PE's tokens go to a PE than
- * its capacity; the device has left out the others. */
-weft_status layer_check(struct layer *layer, uint32_t *pe, uint32_t *rows);
+/* After the stream is synchronised: what the device found wrong (weft_experts_check()). */
+weft_status layer_check(struct layer *layer);
 
 /* Rows of this PE's tokens, and bytes of them that go to other PEs and that return. */
 struct layer_traffic {

@@ -3,7 +3,7 @@
  *
  *     weft run -n 4 ./experts     # 256 tokens of each PE, 4 of 32 experts
  *     weft run -n 4 ./experts --tokens 4096 --hidden 7168 --experts 256 --top 8
- *     weft run -n 3 ./experts --routing one --capacity 100    # more rows than allowed
+ *     weft run -n 3 ./experts --routing one --rows 100    # more rows than allowed
  *
  * Every run compares its result with a serial loop, bit for bit, and prints the bandwidth over the
  * links. */
@@ -45,18 +45,11 @@ static bool is_printing_pe(const struct run *r)
  * call. */
 static void synchronize_stream(struct run *r)
 {
-    uint32_t pe, rows;
     weft_status status = weft_stream_synchronize(r->stream);
     if (!status)
         status = weft_barrier(weft_team_world(r->job));
     CHECK(r->job, status);
-    status = layer_check(r->layer, &pe, &rows);
-    if (status == WEFT_ERR_RANGE) {
-        fprintf(stderr, "experts: PE %d: %u tokens go to PE %u, more than --capacity %u\n",
-                weft_my_pe(r->job), rows, pe, r->options->s.capacity);
-        weft_abort(r->job, 1);
-    }
-    CHECK(r->job, status);
+    CHECK(r->job, layer_check(r->layer));
 }
 
 static double over_all(struct run *r, weft_op op, double value)
@@ -287,8 +280,7 @@ static int usage(FILE *to)
           "  --hidden N     bf16 numbers of a token, a multiple of 8 (default 256)\n"
           "  --experts N    of all PEs (default 32)\n"
           "  --top N        experts that a token goes to (default 4)\n"
-          "  --capacity N   tokens that a PE accepts from each other PE (default: all)\n"
-          "  --parts N      parts in which results return, 1 to 4 (default: depends on the size)\n"
+          "  --rows N       tokens that a PE accepts (default: all)\n"
           "  --routing HOW  uniform, skewed or one: all tokens to the same experts (default "
           "uniform)\n"
           "  --steps N      forward and backward passes (default 5)\n"
@@ -321,10 +313,8 @@ static bool parse_one(int option, const char *text, struct options *o)
         return parse_small("experts", text, 1u << 16, &s->experts);
     case 'k':
         return parse_small("top", text, 64, &s->top);
-    case 'c':
-        return parse_small("capacity", text, 1u << 20, &s->capacity);
-    case 'p':
-        return parse_small("parts", text, PARTS_MOST, &s->parts);
+    case 'R':
+        return parse_small("rows", text, 1u << 30, &s->rows);
     case 'r':
         return parse_routing(text, &s->routing);
     case 's':
@@ -352,22 +342,23 @@ static bool check_options(struct options *o)
         snprintf(wanted, sizeof wanted, "at most --experts %u", s->experts);
         return bad_value("top", value, wanted);
     }
-    if (!s->parts) /* results that return within 20 us are not divided */
-        s->parts = (size_t)s->tokens * s->hidden < 8 << 20 ? 1 : PARTS_MOST;
-    s->capacity = s->capacity && s->capacity < s->tokens ? s->capacity : s->tokens;
     return true;
 }
 
 /* Returns -1 to continue, else the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {
-        {"tokens", required_argument, NULL, 't'},   {"hidden", required_argument, NULL, 'H'},
-        {"experts", required_argument, NULL, 'e'},  {"top", required_argument, NULL, 'k'},
-        {"capacity", required_argument, NULL, 'c'}, {"parts", required_argument, NULL, 'p'},
-        {"routing", required_argument, NULL, 'r'},  {"steps", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, 'S'},     {"no-check", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},           {0}};
+    static const struct option known[] = {{"tokens", required_argument, NULL, 't'},
+                                          {"hidden", required_argument, NULL, 'H'},
+                                          {"experts", required_argument, NULL, 'e'},
+                                          {"top", required_argument, NULL, 'k'},
+                                          {"rows", required_argument, NULL, 'R'},
+                                          {"routing", required_argument, NULL, 'r'},
+                                          {"steps", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'S'},
+                                          {"no-check", no_argument, NULL, 'n'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     int option;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'h')

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Dict, List
 if TYPE_CHECKING:
     from . import errors as errors
     from ._array import Array as Array
+    from ._experts import Experts as Experts
+    from ._experts import Received as Received
     from ._files import File as File
     from ._files import FileResult as FileResult
     from ._files import join_checksums as join_checksums
@@ -47,6 +49,7 @@ _FROM = {
     "Array": "_array", "Handle": "_operations", "Pool": "_pool", "Mapping": "_memory",
     "Registration": "_memory",
     "local": "_local", "spawn": "_local",
+    "Experts": "_experts", "Received": "_experts",
     "File": "_files", "FileResult": "_files", "join_checksums": "_files",
     "include": "_machine", "topo": "_machine", "explain": "_machine", "doctor": "_machine",
     "bench": "_machine", "version": "_machine",

@@ -138,6 +138,51 @@ class weft_file_info(Structure):
     ]
 
 
+class weft_experts_attr(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tokens", c_uint32),
+        ("hidden", c_uint32),
+        ("experts", c_uint32),
+        ("top", c_uint32),
+        ("rows", c_uint32),
+        ("scales", c_uint32),
+        ("type", c_int),
+        ("result_type", c_int),
+    ]
+
+
+class weft_experts_size(Structure):
+    _fields_ = [
+        ("symmetric", c_size_t),
+        ("layout", c_size_t),
+    ]
+
+
+class weft_experts_tokens(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("tokens", c_uint32),
+        ("known", c_int),
+        ("x", c_void_p),
+        ("scales", c_void_p),
+        ("topk_idx", c_void_p),
+        ("topk_weights", c_void_p),
+    ]
+
+
+class weft_experts_rows(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("x", c_void_p),
+        ("scales", c_void_p),
+        ("topk_idx", c_void_p),
+        ("topk_weights", c_void_p),
+        ("n_rows", c_void_p),
+        ("n_tokens", c_void_p),
+    ]
+
+
 # enum weft_type
 WEFT_INT8 = 0
 WEFT_INT16 = 1
@@ -334,6 +379,16 @@ FUNCTIONS = {
     "weft_event_record": "ipp",
     "weft_event_synchronize": "ip",
     "weft_event_wait": "ipp",
+    "weft_experts_check": "ip",
+    "weft_experts_combine_receive_on_stream": "ippppp",
+    "weft_experts_combine_send_on_stream": "ippppp",
+    "weft_experts_create": "ippp",
+    "weft_experts_destroy": "ip",
+    "weft_experts_dispatch_receive_on_stream": "ipppp",
+    "weft_experts_dispatch_send_on_stream": "ipppp",
+    "weft_experts_range": "ipipp",
+    "weft_experts_received": "ippp",
+    "weft_experts_sizes": "iipp",
     "weft_fence": "ip",
     "weft_file_close": "ip",
     "weft_file_gather": "ipppzQp",

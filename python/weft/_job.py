@@ -34,6 +34,7 @@ from ._operations import Operations
 from .errors import InvalidArgument, InvalidPE, OutOfMemory, Unsupported
 
 if TYPE_CHECKING:
+    from ._experts import Experts
     from ._files import File
     from ._memory import Mapping, Registration
     from ._pool import Pool
@@ -130,6 +131,22 @@ class Team(Collectives):
         handle = ctypes.c_void_p()
         check(calls.ctx_create(self._handle_team, options, ctypes.byref(handle)))
         return Context(self._job, handle.value or 0)
+
+    def experts(self, tokens: int, hidden: int, experts: int, top: int, *,
+                dtype: DTypeLike = "bfloat16", result_dtype: Optional[DTypeLike] = None,
+                rows: int = 0, scales: int = 0) -> "Experts":
+        """Makes an object for dispatch and combine of a mixture of experts among the team's
+        members. Collective over the job, each PE with its own team and the same arguments.
+
+        tokens: of a PE in one dispatch, at most; hidden: elements of a token; experts: of all
+        members; top: experts of a token; dtype: of tokens ("bfloat16", "float16", "float32",
+        "float8_e4m3fn", "float8_e5m2"); result_dtype: of results (one of the first three; the
+        dtype of tokens, if None); rows: that a PE can receive (0: enough for any choice); scales:
+        float32 scale factors that go with a token, a multiple of 4.
+        """
+        from ._experts import make_experts
+
+        return make_experts(self, tokens, hidden, experts, top, dtype, result_dtype, rows, scales)
 
     def limit_sms(self, sms: int) -> None:
         """Limits the team's collectives on GPU memory to `sms` SMs each: 0: copy engines; -1: as

@@ -28,7 +28,7 @@
 #undef GPU_BYTES
 #endif
 
-enum { KERNELS, COLL_KERNELS, NVSHMEM_RUN };
+enum { KERNELS, COLL_KERNELS, NVSHMEM_RUN, OPS_EXPERTS_KERNELS };
 
 static const struct gpu_code codes[] = {
 #ifdef WEFT_GPU_CODES
@@ -43,6 +43,7 @@ static const struct gpu_code codes[] = {
 const struct gpu_image gpu_kernels_image = {codes, KERNELS};
 const struct gpu_image gpu_coll_kernels_image = {codes, COLL_KERNELS};
 const struct gpu_image gpu_nvshmem_image = {codes, NVSHMEM_RUN};
+const struct gpu_image gpu_experts_image = {codes, OPS_EXPERTS_KERNELS};
 
 /* Whether `name` is the architecture that HIP calls `wanted`, with features behind a colon. */
 static bool is_architecture(const char *name, const char *wanted)

@@ -27,7 +27,8 @@ struct gpu_image {
     const struct gpu_code *codes; /* the best first */
     int image;
 };
-extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image, gpu_nvshmem_image;
+extern const struct gpu_image gpu_kernels_image, gpu_coll_kernels_image, gpu_nvshmem_image,
+    gpu_experts_image;
 
 /* Returns the code object for a GPU of AMD, whose architecture HIP calls
  * "gfx942:sramecc+:xnack-", or NULL if the build has none. */

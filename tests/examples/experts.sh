@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # experts.sh EXPERTS WEFT: dispatch and combine of the experts' example, which compares itself bit
 # for bit with a serial loop: 1 to 4 PEs; balanced and skewed routing, and all tokens to one expert;
-# experts without tokens, PEs without experts, one expert for each token; more tokens than room; a
+# experts without tokens, PEs without experts, one expert for each token; more rows than room; a
 # PE that is killed; invalid use.
 set -u
 experts=$1 weft=$2 bad=0
@@ -29,8 +29,7 @@ for pes in 1 2 3 4; do
     right
     right --routing skewed --experts 40 --seed 5
     right --top 1 --tokens 5
-    right --parts $pes
-    right --experts 3 --top 3 --tokens 1 --hidden 8 --parts 4 # with 4 PEs one has none; three parts are empty
+    right --experts 3 --top 3 --tokens 1 --hidden 8 # with 4 PEs one has none
 done
 says '^kernels on simt; experts of a PE: 0 to 1$'
 says '^not replayed from a graph: not supported on simt$'
@@ -43,12 +42,12 @@ pes=3
 right --routing one # the three experts of all tokens are at one PE, and each token goes there once
 says '^7 experts have no token, the busiest expert has 111$'
 says '^a token goes to 1\.00 PEs, 0\.67 of them others; '
-right --routing one --capacity 37
-run 1 --routing one --capacity 36
-says '^experts: PE [0-2]: 37 tokens go to PE 0, more than --capacity 36$'
+right --routing one --rows 111
+run 1 --routing one --rows 110
+says '111 rows were sent to PE 0, and rows is 110: those beyond were dropped'
 # Rows moved by paths without direct stores are also visible after the barrier.
 for path in staged net; do
-    WEFT_PATH=$path right --parts 3
+    WEFT_PATH=$path right
 done
 
 # A wrong bit is detected: another seed at one PE.
@@ -78,11 +77,10 @@ refused '--hidden 12: expected a multiple of 8' --hidden 12
 refused '--top 11: expected at most --experts 10' --top 11
 refused '--tokens 0: expected a whole number from 1 to 1048576' --tokens 0
 refused '--routing away: expected uniform, skewed or one' --routing away
-refused '--capacity x: expected a whole number' --capacity x
-refused '--parts 5: expected a whole number from 1 to 4' --parts 5
+refused '--rows x: expected a whole number' --rows x
 refused 'unexpected operand more; see --help' more
 run 2 --no-such
 says '^usage: experts'
 run 0 --help
-says '--capacity N +tokens that a PE accepts'
+says '--rows N +tokens that a PE accepts'
 exit $bad

@@ -11,6 +11,7 @@ prelude='#include <stdio.h>
 #include <string.h>
 #include <weft.h>
 #include <weft_device.h>
+#include <weft_experts.h>
 #include <weft_file.h>
 #include <weft/gpu.h>
 #include <weft/launch.h>

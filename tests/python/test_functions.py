@@ -18,7 +18,7 @@ OTHERS_HAVE_IT = "torch, CuPy and cuda-python have streams, events and launches"
 FOR_KERNELS = "for kernels in C, which a program in C launches"
 LEFT_OUT = {
     **{f"weft_stream_{name}": OTHERS_HAVE_IT
-       for name in ("create", "destroy", "synchronize", "query", "host_call")},
+       for name in ("create", "destroy", "query", "host_call")},
     **{f"weft_event_{name}": OTHERS_HAVE_IT
        for name in ("create", "destroy", "record", "wait", "synchronize", "elapsed")},
     **dict.fromkeys(["weft_cuda_register", "weft_resident_blocks", "weft_launch",

@@ -113,3 +113,18 @@ def test_what_is_refused(job):
         job.put(x, torch.zeros(4, 4).t()[:, 1:], to=0)
     with pytest.raises(weft.InvalidType):
         job.allreduce(x, job.zeros((4, 4), "f8").torch())
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "f2", "f4"])
+def test_experts(name):
+    def at_pe(job):
+        x = (torch.arange(24.0).reshape(3, 8) - 7 * job.rank).to(TYPES[name])
+        idx = torch.tensor([[0, 2], [1, -1], [2, 1]])
+        with job.experts(3, 8, 3, 2, dtype=name) as experts:
+            rows = experts.dispatch(x, idx, torch.full((3, 2), 0.5))
+            assert rows.x.dtype == TYPES[name] and rows.topk_idx.dtype == torch.int64
+            assert rows.n == (2 if job.rank == 0 else 6)
+            y = experts.combine(rows.x * rows.topk_weights.sum(1, keepdim=True).to(x.dtype), rows)
+            assert torch.equal(y, x * torch.tensor([[1], [0.5], [1]]).to(x.dtype))
+
+    weft.spawn(at_pe, 2)

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creation of objects for dispatch and combine, their memory, and what their kernels report. */
+#include "ops/experts/experts.h"
+
+#include "base/status.h"
+#include "job/device_state.h"
+#include "ops/access.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, TOKENS_MOST = 1 << 24 };
+
+/* Results that return within about 20 us are not divided into parts. */
+static const size_t part_bytes = 16u << 20;
+
+/* ------------------------------------------------------------------------------- attributes */
+
+static size_t type_bytes(weft_type type)
+{
+    switch ((int)type) {
+    case WEFT_FP8_E4M3:
+    case WEFT_FP8_E5M2:
+        return 1;
+    case WEFT_HALF:
+    case WEFT_BFLOAT16:
+        return 2;
+    case WEFT_FLOAT:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static weft_status check_number(const char *function, const char *name, uint64_t value,
+                                uint64_t least, uint64_t most)
+{
+    if (value >= least && value <= most)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is %llu; from %llu to %llu are allowed", function,
+                     name, (unsigned long long)value, (unsigned long long)least,
+                     (unsigned long long)most);
+}
+
+static weft_status check_types(const char *function, const weft_experts_attr *a)
+{
+    size_t bytes = type_bytes(a->type), result_bytes = type_bytes(a->result_type);
+    if (!bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: type %d; use WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT, WEFT_FP8_E4M3 or "
+                         "WEFT_FP8_E5M2",
+                         function, (int)a->type);
+    if (result_bytes < 2)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: result_type %d; use WEFT_BFLOAT16, WEFT_HALF or WEFT_FLOAT", function,
+                         (int)a->result_type);
+    if (a->hidden * bytes % 16 || a->hidden * result_bytes % 16)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: hidden is %u; tokens of %zu and results of %zu bytes are not "
+                         "multiples of 16 bytes",
+                         function, a->hidden, a->hidden * bytes, a->hidden * result_bytes);
+    return WEFT_OK;
+}
+
+static weft_status check_experts_attr(const char *function, int members, const weft_experts_attr *a)
+{
+    if (!a)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: attr is null", function);
+    if (a->size != sizeof *a)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: attr->size is %zu, this library's is %zu",
+                         function, a->size, sizeof *a);
+    if (members > EXPERTS_MEMBERS_MOST)
+        return base_fail(WEFT_ERR_UNSUPPORTED, "%s: %d members; at most %d are supported", function,
+                         members, EXPERTS_MEMBERS_MOST);
+    weft_status status =
+        check_number(function, "members", (uint64_t)(int64_t)members, 1, EXPERTS_MEMBERS_MOST);
+    if (!status)
+        status = check_number(function, "tokens", a->tokens, 1, TOKENS_MOST);
+    if (!status)
+        status = check_number(function, "hidden", a->hidden, 1, 1 << 24);
+    if (!status)
+        status =
+            check_number(function, "experts", a->experts, 1, (uint64_t)members * EXPERTS_OWN_MOST);
+    if (!status)
+        status = check_number(function, "top", a->top, 1,
+                              a->experts < EXPERTS_TOP_MOST ? a->experts : EXPERTS_TOP_MOST);
+    if (!status)
+        status = check_number(function, "rows", a->rows, 0, INT32_MAX);
+    if (!status && (uint64_t)a->tokens * (uint64_t)members > INT32_MAX)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: %u tokens of each of %d members are more than %d rows", function,
+                           a->tokens, members, INT32_MAX);
+    if (!status && a->scales % 4)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: scales is %u; a multiple of 4 is needed",
+                           function, a->scales);
+    return status ? status : check_types(function, a);
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+/* Returns the next piece of the memory at `base`, which may be NULL to count bytes alone. */
+static void *take(char *base, size_t *used, size_t n, size_t bytes)
+{
+    char *piece = base ? base + *used : NULL;
+    *used += (n * bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return piece;
+}
+
+/* Sets the sizes of `c`, and the pointers into the memory at `base`. Returns its size in bytes. */
+static size_t place_memory(struct experts_call *c, int members, const weft_experts_attr *a,
+                           char *base)
+{
+    size_t used = 0, tokens = a->tokens, n = (size_t)members, top = a->top;
+    size_t words = EXPERTS_COUNT_WORDS(n, (size_t)a->experts);
+    c->members = (uint32_t)members;
+    c->experts = a->experts;
+    c->top = a->top;
+    c->rows = a->rows && a->rows < tokens * n ? a->rows : (uint32_t)(tokens * n);
+    c->token_bytes = a->hidden * (uint32_t)type_bytes(a->type);
+    c->scale_bytes = a->scales * (uint32_t)sizeof(float);
+    c->result_bytes = a->hidden * (uint32_t)type_bytes(a->result_type);
+    c->result_type = a->result_type;
+    c->parts = members == 1 || tokens * c->result_bytes < part_bytes ? 1 : EXPERTS_PARTS_MOST;
+    /* Results return from other members alone. */
+    size_t returned = tokens * (top < n - 1 ? top : n - 1);
+    c->rows_in = take(base, &used, c->rows, c->token_bytes);
+    c->scales_in = take(base, &used, c->rows, c->scale_bytes);
+    c->choices_in = take(base, &used, c->rows * top, sizeof *c->choices_in);
+    c->returned = take(base, &used, returned, c->result_bytes);
+    c->weights_returned = take(base, &used, returned * top, sizeof *c->weights_returned);
+    c->counts = take(base, &used, n * words, sizeof *c->counts);
+    c->own_counts = take(base, &used, words, sizeof *c->own_counts);
+    c->choices = take(base, &used, tokens * top, sizeof *c->choices);
+    c->error = take(base, &used, 1, sizeof *c->error);
+    c->pes = take(base, &used, n, sizeof *c->pes);
+    return used;
+}
+
+static size_t layout_bytes(int members, const weft_experts_attr *a)
+{
+    return (EXPERTS_PLACES_AT(members, (size_t)a->experts) + (size_t)a->tokens * (size_t)members) *
+           sizeof(uint32_t);
+}
+
+WEFT_EXPORT weft_status weft_experts_sizes(int members, const weft_experts_attr *attr,
+                                           weft_experts_size *size)
+{
+    struct experts_call unused = {0};
+    weft_status status = check_experts_attr("weft_experts_sizes", members, attr);
+    if (!status && !size)
+        status = base_fail(WEFT_ERR_ARGUMENT, "weft_experts_sizes: size is null");
+    if (status)
+        return status;
+    size->symmetric = place_memory(&unused, members, attr, NULL);
+    size->layout = layout_bytes(members, attr);
+    return WEFT_OK;
+}
+
+/* Writes the PE numbers of the team's members to the object's memory. */
+static weft_status write_pes(struct weft_experts *e)
+{
+    return weft_put(e->team->job->default_ctx, (void *)(uintptr_t)e->call.pes, e->team->pes,
+                    (size_t)e->team->n * sizeof *e->call.pes, e->team->job->pe);
+}
+
+static weft_status allocate(struct weft_experts *e)
+{
+    struct weft_job *job = e->team->job;
+    size_t bytes = place_memory(&e->call, e->team->n, &e->attr, NULL);
+    weft_status status =
+        weft_alloc(job, weft_device_kind(job), bytes, ALIGN, WEFT_ALLOC_ZERO, &e->memory);
+    if (status)
+        return status;
+    place_memory(&e->call, e->team->n, &e->attr, e->memory);
+    e->call.me = (uint32_t)e->team->me;
+    status = write_pes(e);
+    if (!status && e->call.parts > 1)
+        status = experts_events_create(e);
+    if (status)
+        weft_free(job, e->memory);
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_experts_create(weft_team *team, const weft_experts_attr *attr,
+                                            weft_experts **experts)
+{
+    static const char name[] = "weft_experts_create";
+    if (!team || !experts)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", name, team ? "experts" : "team");
+    *experts = NULL;
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized(name);
+    weft_status status = check_experts_attr(name, team->n, attr);
+    if (!status)
+        status = weft_device_start(team->job);
+    if (status)
+        return status;
+    struct weft_experts *e = calloc(1, sizeof *e);
+    if (!e)
+        return base_fail(WEFT_ERR_NO_MEMORY, "%s: no private memory", name);
+    bool simt = device_target() == WEFT_SIMT;
+    *e = (struct weft_experts){.team = team,
+                               .attr = *attr,
+                               /* On CPUs few lanes do the work of many on a GPU. */
+                               .blocks = simt ? 2 : 264,
+                               .threads = simt ? 32 : EXPERTS_ROW_THREADS,
+                               .many_threads = simt ? 64 : EXPERTS_THREADS_MOST};
+    status = allocate(e);
+    if (status) {
+        free(e);
+        return status;
+    }
+    *experts = e;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_experts_destroy(weft_experts *e)
+{
+    if (!e)
+        return WEFT_OK;
+    if (atomic_load(&e->team->job->state) != JOB_RUNNING)
+        return job_finalized("weft_experts_destroy");
+    weft_status status = weft_free(e->team->job, e->memory);
+    experts_events_destroy(e);
+    free(e);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------- queries */
+
+WEFT_EXPORT weft_status weft_experts_range(const weft_experts *e, int pe, uint32_t *first,
+                                           uint32_t *n)
+{
+    if (!e || !first || !n)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_experts_range: an argument is null");
+    if (pe < 0 || pe >= e->team->n)
+        return base_fail(WEFT_ERR_PE, "weft_experts_range: PE %d; the team has %d members", pe,
+                         e->team->n);
+    *first = (uint32_t)((uint64_t)pe * e->attr.experts / e->call.members);
+    *n = (uint32_t)(((uint64_t)pe + 1) * e->attr.experts / e->call.members) - *first;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_experts_received(const weft_experts *e, void **x, float **scales)
+{
+    if (!e || !x || !scales)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_experts_received: an argument is null");
+    *x = e->call.rows_in;
+    *scales = e->attr.scales ? (float *)(void *)e->call.scales_in : NULL;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_experts_check(weft_experts *e)
+{
+    static const struct experts_error none;
+    struct experts_error found;
+    if (!e)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_experts_check: experts is null");
+    struct weft_job *job = e->team->job;
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_experts_check");
+    weft_status status = weft_get(job->default_ctx, &found, e->call.error, sizeof found, job->pe);
+    if (status || found.kind == EXPERTS_FAULT_NONE)
+        return status;
+    status = weft_put(job->default_ctx, e->call.error, &none, sizeof none, job->pe);
+    if (status)
+        return status;
+    if (found.kind == EXPERTS_FAULT_EXPERT)
+        return base_fail(WEFT_ERR_RANGE,
+                         "topk_idx of token %llu names expert %lld, and the experts are 0 to %u; "
+                         "it was left out",
+                         (unsigned long long)(found.place / e->attr.top), (long long)found.value,
+                         e->attr.experts - 1);
+    if (found.kind == EXPERTS_FAULT_TOKENS)
+        return base_fail(WEFT_ERR_RANGE,
+                         "a dispatch of %lld tokens had a known layout, which has %llu tokens",
+                         (long long)found.value, (unsigned long long)found.place);
+    return base_fail(WEFT_ERR_RANGE,
+                     "%lld rows were sent to PE %d, and rows is %u: those beyond were dropped; "
+                     "create the object with more rows",
+                     (long long)found.value, e->team->me, e->call.rows);
+}

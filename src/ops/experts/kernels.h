@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of dispatch and combine, one source for GPUs and for CPU threads: place, send and receive
+ * of a dispatch, return and sum of a combine. A function begins with experts_; the kernel of the
+ * same name calls it in all threads. */
+#ifndef WEFT_OPS_EXPERTS_KERNELS_H
+#define WEFT_OPS_EXPERTS_KERNELS_H
+
+#include <weft_device.h>
+
+#include "ops/experts/call.h"
+
+/* clang-format off */
+#define FOR_ALL(i, n) for (size_t i = weft_dev_grid_rank(); i < (n); i += weft_dev_grid_threads())
+#define FOR_BLOCKS(i, n)  for (size_t i = weft_dev_block_x(); i < (n); i += weft_dev_grid_dim_x())
+#define FOR_THREADS(i, n) for (size_t i = weft_dev_thread_x(); i < (n); i += weft_dev_block_dim_x())
+/* clang-format on */
+
+/* The experts of a member: see weft_experts.h, Owners. */
+WEFT_DEVICE uint32_t experts_first(const struct experts_call *c, uint32_t member)
+{
+    return (uint32_t)((uint64_t)member * c->experts / c->members);
+}
+
+/* Tokens are divided into parts in order: part p has those from experts_part(p) to before
+ * experts_part(p + 1). */
+WEFT_DEVICE uint32_t experts_part(const struct experts_call *c, uint32_t tokens, uint32_t part)
+{
+    return (uint32_t)((uint64_t)part * tokens / c->parts);
+}
+
+/* ------------------------------------------------------------------------------ layout */
+
+/* Rows that member `from` sends to member `to` in the parts before `part`. */
+WEFT_DEVICE uint32_t experts_rows_before(const struct experts_call *c, uint32_t from, uint32_t to,
+                                         uint32_t part)
+{
+    size_t words = EXPERTS_COUNT_WORDS(c->members, c->experts);
+    return part ? c->known_counts[from * words + to * EXPERTS_PARTS_MOST + part - 1] : 0;
+}
+
+WEFT_DEVICE uint32_t experts_rows(const struct experts_call *c, uint32_t from, uint32_t to)
+{
+    return experts_rows_before(c, from, to, c->parts);
+}
+
+/* Place of each token among the rows that this PE sends to each member: [tokens][members]. */
+WEFT_DEVICE int32_t *experts_places(const struct experts_call *c)
+{
+    return (int32_t *)c->layout + EXPERTS_PLACES_AT(c->members, c->experts);
+}
+
+/* The first row of member `from` at member `to`. */
+WEFT_DEVICE uint32_t experts_first_row(const struct experts_call *c, uint32_t from, uint32_t to)
+{
+    uint32_t first = 0;
+    for (uint32_t member = 0; member < from; member++)
+        first += experts_rows(c, member, to);
+    return first;
+}
+
+/* The first of the rows that member `of` sends to member `to`, among all that it sends to others:
+ * there it gets the results back. */
+WEFT_DEVICE uint32_t experts_first_result(const struct experts_call *c, uint32_t of, uint32_t to)
+{
+    uint32_t first = 0;
+    for (uint32_t member = 0; member < to; member++)
+        first += member != of ? experts_rows(c, of, member) : 0;
+    return first;
+}
+
+/* Rows that this PE has received. */
+WEFT_DEVICE uint32_t experts_received(const struct experts_call *c)
+{
+    uint32_t rows = experts_first_row(c, c->members, c->me);
+    return rows < c->rows ? rows : c->rows;
+}
+
+WEFT_DEVICE void experts_report(const struct experts_call *c, uint64_t kind, uint64_t place,
+                                int64_t value)
+{
+    if (weft_dev_atomic_cas_u64(&c->error->kind, EXPERTS_FAULT_NONE, kind, WEFT_ORDER_RELAXED,
+                                WEFT_SCOPE_GPU) != EXPERTS_FAULT_NONE)
+        return;
+    c->error->place = place;
+    c->error->value = value;
+}
+
+/* Called after the last put of a kernel. The barrier that follows on the stream completes stores,
+ * but puts by other paths must be completed here. */
+WEFT_DEVICE void experts_finish_puts(const struct experts_call *c)
+{
+    int remote = 0;
+    weft_dev_sync_block();
+    if (weft_dev_thread_x() > 0)
+        return;
+    for (uint32_t member = 0; member < c->members; member++)
+        remote |= !weft_dev_ptr(c->counts, c->pes[member]);
+    if (remote)
+        weft_thread_quiet();
+}
+
+/* ---------------------------------------------------------------------------- dispatch */
+
+/* Adds 1 for each thread of the block before this one whose `counts` is true. *all: of the block.
+ * warps: [2][EXPERTS_WARPS_MOST], of which calls use the halves in turn. */
+WEFT_DEVICE uint32_t experts_count_before(uint32_t *warps, uint32_t turn, int counts, uint32_t *all)
+{
+    weft_lane_mask lanes = weft_dev_ballot(weft_dev_warp_mask(), counts);
+    uint32_t *of_warps = warps + turn % 2 * EXPERTS_WARPS_MOST, warp = weft_dev_warp();
+    uint32_t n = (weft_dev_block_dim_x() + WEFT_WARP_LANES - 1) / WEFT_WARP_LANES;
+    if (weft_dev_lane() == 0)
+        of_warps[warp] = weft_dev_popcount_u64(lanes);
+    weft_dev_sync_block();
+    uint32_t before = 0, sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        before += i < warp ? of_warps[i] : 0;
+        sum += of_warps[i];
+    }
+    *all = sum;
+    return before + weft_dev_popcount_u64(lanes & (((weft_lane_mask)1 << weft_dev_lane()) - 1));
+}
+
+/* Counts the choices of token t that are experts in [first, end). Returns whether there are any. */
+WEFT_DEVICE int experts_count_choices(const struct experts_call *c, size_t t, uint32_t first,
+                                      uint32_t end, uint32_t *expert_tokens)
+{
+    enum { AT_ONCE = 8 }; /* loads in flight */
+    const int64_t *idx = c->topk_idx + t * c->top;
+    int goes = 0;
+    for (uint32_t k = 0; k < c->top; k += AT_ONCE) {
+        uint64_t experts[AT_ONCE];
+        WEFT_UNROLL
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+            experts[i] = k + i < c->top ? (uint64_t)idx[k + i] : ~(uint64_t)0;
+        WEFT_UNROLL
+        for (uint32_t i = 0; i < AT_ONCE; i++)
+            if (experts[i] >= first && experts[i] < end) {
+                goes = 1;
+                weft_dev_atomic_add_u32(&expert_tokens[experts[i] - first], 1, WEFT_ORDER_RELAXED,
+                                        WEFT_SCOPE_CTA);
+            }
+    }
+    return goes;
+}
+
+/* Assigns to tokens, in order, the rows at one member, and counts the tokens of its experts. */
+WEFT_DEVICE void experts_place_at(const struct experts_call *c, uint32_t member, uint32_t *warps,
+                                  uint32_t *expert_tokens)
+{
+    uint32_t threads = weft_dev_block_dim_x(), me = weft_dev_thread_x(), rows = 0, turn = 0, all;
+    uint32_t first = experts_first(c, member), end = experts_first(c, member + 1);
+    uint32_t ends[EXPERTS_PARTS_MOST], *counts = c->own_counts + member * EXPERTS_PARTS_MOST;
+    for (uint32_t part = 0; part < c->parts; part++) {
+        ends[part] = experts_part(c, c->tokens, part + 1);
+        if (me == 0 && ends[part] == 0)
+            counts[part] = 0;
+    }
+    FOR_THREADS(e, end - first)
+    expert_tokens[e] = 0;
+    weft_dev_sync_block();
+    for (uint32_t base = 0; base < c->tokens; base += threads) {
+        uint32_t t = base + me;
+        int goes = t < c->tokens && experts_count_choices(c, t, first, end, expert_tokens);
+        uint32_t row = rows + experts_count_before(warps, turn++, goes, &all);
+        if (t < c->tokens)
+            experts_places(c)[(size_t)t * c->members + member] = goes ? (int32_t)row : -1;
+        for (uint32_t part = 0; part < c->parts; part++)
+            if (ends[part] == t + 1) /* this token is the last one of the part */
+                counts[part] = row + (uint32_t)goes;
+        rows += all;
+    }
+    weft_dev_sync_block();
+    FOR_THREADS(e, end - first)
+    c->own_counts[(size_t)c->members * EXPERTS_PARTS_MOST + first + e] = expert_tokens[e];
+}
+
+/* Copies the experts and weights of the tokens for the transfer. */
+WEFT_DEVICE void experts_copy_choice(const struct experts_call *c, size_t thread, size_t threads)
+{
+    for (size_t i = thread; i < (size_t)c->tokens * c->top; i += threads) {
+        int64_t expert = c->topk_idx[i];
+        if (expert < -1 || expert >= (int64_t)c->experts) {
+            experts_report(c, EXPERTS_FAULT_EXPERT, i, expert);
+            expert = -1;
+        }
+        c->choices[i].expert = (int32_t)expert;
+        c->choices[i].weight = c->topk_weights ? c->topk_weights[i] : 1.0f;
+    }
+}
+
+/* One block for each member, and at least one more for the tokens' experts and weights. */
+WEFT_DEVICE void experts_place(const struct experts_call *c)
+{
+    WEFT_SHARED(uint32_t, warps, [2 * EXPERTS_WARPS_MOST]);
+    WEFT_SHARED(uint32_t, expert_tokens, [EXPERTS_OWN_MOST]);
+    uint32_t block = weft_dev_block_x(), threads = weft_dev_block_dim_x();
+    if (block < c->members) {
+        experts_place_at(c, block, warps, expert_tokens);
+        return;
+    }
+    if (block == c->members && weft_dev_thread_x() == 0)
+        c->layout[0] = c->tokens;
+    experts_copy_choice(c, (size_t)(block - c->members) * threads + weft_dev_thread_x(),
+                        (size_t)(weft_dev_grid_dim_x() - c->members) * threads);
+}
+
+/* Puts a row with its scales, and if the layout is new its experts and weights. */
+WEFT_DEVICE void experts_put_row(const struct experts_call *c, size_t t, size_t row, int pe)
+{
+    weft_block_put_nbi(c->rows_in + row * c->token_bytes, c->x + t * c->token_bytes, c->token_bytes,
+                       pe);
+    if (c->scale_bytes)
+        weft_block_put_nbi(c->scales_in + row * c->scale_bytes, c->scales + t * c->scale_bytes,
+                           c->scale_bytes, pe);
+    if (!c->known)
+        weft_block_put_nbi(c->choices_in + row * c->top, c->choices + t * c->top,
+                           c->top * sizeof *c->choices, pe);
+}
+
+/* Puts each token once to each member that has an expert of the token. */
+WEFT_DEVICE void experts_send(const struct experts_call *c)
+{
+    WEFT_SHARED(uint32_t, first_row, [EXPERTS_MEMBERS_MOST]);
+    size_t words = (size_t)c->members * EXPERTS_COUNT_WORDS(c->members, c->experts);
+    const int32_t *places = experts_places(c);
+    FOR_THREADS(member, c->members)
+    first_row[member] = experts_first_row(c, c->me, (uint32_t)member);
+    if (c->known_counts != c->layout + EXPERTS_LAYOUT_HEAD)
+        FOR_ALL(i, words)
+    c->layout[EXPERTS_LAYOUT_HEAD + i] = c->known_counts[i];
+    if (c->known && c->layout[0] != c->tokens && weft_dev_grid_rank() == 0)
+        experts_report(c, EXPERTS_FAULT_TOKENS, c->layout[0], c->tokens);
+    weft_dev_sync_block();
+    FOR_BLOCKS(t, c->known && c->layout[0] < c->tokens ? c->layout[0] : c->tokens)
+    for (uint32_t i = 0; i < c->members; i++) {
+        uint32_t member = (c->me + i) % c->members;
+        int32_t place = places[t * c->members + member];
+        uint32_t row = first_row[member] + (uint32_t)place;
+        if (place >= 0 && row < c->rows)
+            experts_put_row(c, t, row, c->pes[member]);
+    }
+    experts_finish_puts(c);
+}
+
+WEFT_DEVICE void experts_copy_quads(char *to, const char *from, size_t bytes)
+{
+    if (!to || to == from)
+        return;
+    FOR_ALL(i, bytes / sizeof(struct weft_dev_vec16))
+    weft_dev_store_vec16(to + i * sizeof(struct weft_dev_vec16),
+                         weft_dev_load_vec16(from + i * sizeof(struct weft_dev_vec16)));
+}
+
+/* After the rows have arrived: stores what the caller wants to know. */
+WEFT_DEVICE void experts_receive(const struct experts_call *c)
+{
+    uint32_t first = experts_first(c, c->me), own = experts_first(c, c->me + 1) - first;
+    size_t rows = experts_received(c), words = EXPERTS_COUNT_WORDS(c->members, c->experts);
+    experts_copy_quads(c->to_x, c->rows_in, rows * c->token_bytes);
+    experts_copy_quads(c->to_scales, c->scales_in, rows * c->scale_bytes);
+    FOR_ALL(i, rows * c->top)
+    {
+        struct experts_choice choice = c->choices_in[i];
+        uint32_t expert = (uint32_t)choice.expert - first;
+        if (c->to_idx)
+            c->to_idx[i] = expert < own ? (int64_t)expert : -1;
+        if (c->to_weights)
+            c->to_weights[i] = expert < own ? choice.weight : 0.0f;
+    }
+    const uint32_t *counts = c->known_counts + (size_t)c->members * EXPERTS_PARTS_MOST;
+    if (c->to_n_tokens)
+        FOR_ALL(e, own)
+        {
+            uint32_t tokens = 0;
+            for (uint32_t member = 0; member < c->members; member++)
+                tokens += counts[member * words + first + e];
+            c->to_n_tokens[e] = tokens;
+        }
+    if (weft_dev_grid_rank() > 0)
+        return;
+    if (c->to_n_rows)
+        *c->to_n_rows = (uint32_t)rows;
+    uint32_t wanted = experts_first_row(c, c->members, c->me);
+    if (wanted > c->rows)
+        experts_report(c, EXPERTS_FAULT_ROWS, 0, wanted);
+}
+
+/* ----------------------------------------------------------------------------- combine */
+
+WEFT_DEVICE void experts_put_result(const struct experts_call *c, size_t row, size_t to, int pe)
+{
+    weft_block_put_nbi(c->returned + to * c->result_bytes, c->results + row * c->result_bytes,
+                       c->result_bytes, pe);
+    if (c->result_weights)
+        weft_block_put_nbi(c->weights_returned + to * c->top, c->result_weights + row * c->top,
+                           c->top * sizeof(float), pe);
+}
+
+/* Returns the results of a part to the other members. Each PE starts with the next member; blocks
+ * share the rows of all members evenly. */
+WEFT_DEVICE void experts_return(const struct experts_call *c)
+{
+    WEFT_SHARED(uint32_t, first_row, [EXPERTS_MEMBERS_MOST]);
+    WEFT_SHARED(uint32_t, first_result, [EXPERTS_MEMBERS_MOST]);
+    uint32_t blocks = weft_dev_grid_dim_x(), block = weft_dev_block_x(), shared = 0;
+    FOR_THREADS(member, c->members)
+    {
+        first_row[member] = experts_first_row(c, (uint32_t)member, c->me);
+        first_result[member] = experts_first_result(c, (uint32_t)member, c->me);
+    }
+    weft_dev_sync_block();
+    for (uint32_t i = 1; i < c->members; i++) {
+        uint32_t member = (c->me + i) % c->members;
+        uint32_t from = experts_rows_before(c, member, c->me, c->part);
+        uint32_t rows = experts_rows_before(c, member, c->me, c->part + 1) - from;
+        for (uint32_t row = (block + blocks - shared % blocks) % blocks; row < rows; row += blocks)
+            if (first_row[member] + from + row < c->rows)
+                experts_put_result(c, first_row[member] + from + row,
+                                   first_result[member] + from + row, c->pes[member]);
+        shared += rows;
+    }
+    experts_finish_puts(c);
+}
+
+/* Adds the numbers of 16 bytes. `type` is a constant. */
+WEFT_DEVICE void experts_add(float *sums, struct weft_dev_vec16 v, weft_type type)
+{
+    if (type == WEFT_FLOAT) {
+        sums[0] += weft_dev_f32_bits((uint32_t)v.lo);
+        sums[1] += weft_dev_f32_bits((uint32_t)(v.lo >> 32));
+        sums[2] += weft_dev_f32_bits((uint32_t)v.hi);
+        sums[3] += weft_dev_f32_bits((uint32_t)(v.hi >> 32));
+        return;
+    }
+    WEFT_UNROLL
+    for (int i = 0; i < 8; i++)
+        sums[i] += weft_dev_f32_narrow(type, (uint16_t)((i < 4 ? v.lo : v.hi) >> 16 * (i % 4)));
+}
+
+WEFT_DEVICE struct weft_dev_vec16 experts_rounded(const float *sums, weft_type type)
+{
+    struct weft_dev_vec16 v = {0, 0};
+    if (type == WEFT_FLOAT) {
+        v.lo = weft_dev_bits_f32(sums[0]) | (uint64_t)weft_dev_bits_f32(sums[1]) << 32;
+        v.hi = weft_dev_bits_f32(sums[2]) | (uint64_t)weft_dev_bits_f32(sums[3]) << 32;
+        return v;
+    }
+    WEFT_UNROLL
+    for (int i = 0; i < 4; i++) {
+        v.lo |= (uint64_t)weft_dev_narrow_f32(type, sums[i]) << 16 * i;
+        v.hi |= (uint64_t)weft_dev_narrow_f32(type, sums[i + 4]) << 16 * i;
+    }
+    return v;
+}
+
+/* Where the results of a token are: own ones where the caller has them, others as returned. */
+struct experts_sources {
+    uint32_t *first;  /* [members] of the rows sent to each member, among all */
+    uint32_t *remote; /* [members] the first row of this PE at the member */
+};
+
+/* Returns the index of the token's result from the member in its memory, or -1. */
+WEFT_DEVICE int64_t experts_result_at(const struct experts_call *c, struct experts_sources from,
+                                      size_t t, uint32_t member)
+{
+    int32_t place = experts_places(c)[t * c->members + member];
+    if (place < 0 || from.remote[member] + (uint32_t)place >= c->rows)
+        return -1;
+    return (int64_t)(member == c->me ? from.remote[member] : from.first[member]) + place;
+}
+
+/* Adds the results of token t in the order of the members. A thread adds several vectors at a time,
+ * so that several loads are in flight. */
+WEFT_DEVICE void experts_sum_token(const struct experts_call *c, struct experts_sources from,
+                                   size_t t, weft_type type)
+{
+    enum { VECTORS = 4 };
+    const size_t vector = sizeof(struct weft_dev_vec16), stride = weft_dev_block_dim_x() * vector;
+    for (size_t at = weft_dev_thread_x() * vector; at < c->result_bytes; at += VECTORS * stride) {
+        float sums[VECTORS][8] = {{0.0f}};
+        struct weft_dev_vec16 v[VECTORS] = {{0, 0}};
+        for (uint32_t member = 0; member < c->members; member++) {
+            int64_t row = experts_result_at(c, from, t, member);
+            if (row < 0)
+                continue;
+            const char *result =
+                (member == c->me ? c->results : c->returned) + (size_t)row * c->result_bytes + at;
+            WEFT_UNROLL
+            for (int i = 0; i < VECTORS; i++)
+                if (at + (size_t)i * stride < c->result_bytes)
+                    v[i] = weft_dev_load_vec16(result + (size_t)i * stride);
+            WEFT_UNROLL
+            for (int i = 0; i < VECTORS; i++)
+                experts_add(sums[i], v[i], type);
+        }
+        WEFT_UNROLL
+        for (int i = 0; i < VECTORS; i++)
+            if (at + (size_t)i * stride < c->result_bytes)
+                weft_dev_store_vec16(c->to + t * c->result_bytes + at + (size_t)i * stride,
+                                     experts_rounded(sums[i], type));
+    }
+}
+
+WEFT_DEVICE void experts_sum_weights(const struct experts_call *c, struct experts_sources from,
+                                     size_t t)
+{
+    FOR_THREADS(k, c->top)
+    {
+        float sum = 0.0f;
+        for (uint32_t member = 0; member < c->members; member++) {
+            int64_t row = experts_result_at(c, from, t, member);
+            const float *weights = member == c->me ? c->result_weights : c->weights_returned;
+            if (row >= 0)
+                sum += weights[(size_t)row * c->top + k];
+        }
+        c->to_sums[t * c->top + k] = sum;
+    }
+}
+
+/* Adds the results of the tokens of a part. */
+WEFT_DEVICE void experts_sum(const struct experts_call *c)
+{
+    WEFT_SHARED(uint32_t, first, [EXPERTS_MEMBERS_MOST]);
+    WEFT_SHARED(uint32_t, remote, [EXPERTS_MEMBERS_MOST]);
+    struct experts_sources from = {first, remote};
+    uint32_t tokens = c->layout[0], begin = experts_part(c, tokens, c->part);
+    FOR_THREADS(member, c->members)
+    {
+        first[member] = experts_first_result(c, c->me, (uint32_t)member);
+        remote[member] = experts_first_row(c, c->me, (uint32_t)member);
+    }
+    weft_dev_sync_block();
+    FOR_BLOCKS(i, experts_part(c, tokens, c->part + 1) - begin)
+    {
+        if (c->result_type == WEFT_BFLOAT16)
+            experts_sum_token(c, from, begin + i, WEFT_BFLOAT16);
+        else if (c->result_type == WEFT_HALF)
+            experts_sum_token(c, from, begin + i, WEFT_HALF);
+        else
+            experts_sum_token(c, from, begin + i, WEFT_FLOAT);
+        if (c->to_sums)
+            experts_sum_weights(c, from, begin + i);
+    }
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches, the internal stream and events of dispatch and combine, on the target of the job's
+ * device code: by the GPU driver, or by the SIMT executor. */
+#include "ops/experts/experts.h"
+
+#include "job/device_state.h"
+#include "job/late_image.h"
+#include "ops/experts/kernels.h"
+
+#include <weft/simt_executor.h>
+
+#define EXPERTS_SIMT(name, threads)                                                                \
+    static void run_##name(const void *call)                                                       \
+    {                                                                                              \
+        experts_##name(call);                                                                      \
+    }
+EXPERTS_KERNELS(EXPERTS_SIMT)
+#undef EXPERTS_SIMT
+
+static weft_status launch_simt(enum experts_kernel kernel, unsigned blocks, unsigned threads,
+                               const struct experts_call *call, weft_stream stream)
+{
+    static const struct {
+        const char *name;
+        void (*run)(const void *call);
+    } kernels[EXPERTS_KERNEL_COUNT] = {
+#define EXPERTS_ENTRY(name, threads) [EXPERTS_##name] = {"weft_experts_" #name, run_##name},
+        EXPERTS_KERNELS(EXPERTS_ENTRY)
+#undef EXPERTS_ENTRY
+    };
+    const weft_simt_launch_attr attr = {
+        .size = sizeof attr,
+        .name = kernels[kernel].name,
+        .kernel = kernels[kernel].run,
+        .args = call,
+        .args_bytes = sizeof *call,
+        .grid = {blocks, 1, 1},
+        .block = {threads, 1, 1},
+    };
+    weft_status status = device_before_launch();
+    return status ? status : weft_simt_launch(&attr, stream);
+}
+
+weft_status experts_launch(struct weft_experts *experts, enum experts_kernel kernel,
+                           unsigned blocks, unsigned threads, const struct experts_call *call,
+                           weft_stream stream)
+{
+    static struct late_image image = {.image = &gpu_experts_image,
+                                      .what = "dispatch and combine of experts",
+                                      .kernels = EXPERTS_KERNEL_COUNT,
+                                      .names = {
+#define EXPERTS_NAME(name, threads) [EXPERTS_##name] = "weft_experts_" #name,
+                                          EXPERTS_KERNELS(EXPERTS_NAME)
+#undef EXPERTS_NAME
+                                      }};
+    if (device_target() == WEFT_SIMT)
+        return launch_simt(kernel, blocks, threads, call, stream);
+    return late_image_launch(experts->team->job, &image, kernel, blocks, threads, call, stream);
+}
+
+/* ------------------------------------------------------------------------- stream and events */
+
+/* Makes one call with the GPU's context current, or of the SIMT executor. */
+#define ON_TARGET(experts, what, gpu_call, simt_call)                                              \
+    do {                                                                                           \
+        struct gpu *gpu_ = (experts)->team->job->gpu;                                              \
+        if (device_target() == WEFT_SIMT)                                                          \
+            return simt_call;                                                                      \
+        weft_status entered_ = gpu_enter(&gpu_->device);                                           \
+        if (entered_)                                                                              \
+            return entered_;                                                                       \
+        int error_ = gpu_call;                                                                     \
+        gpu_leave(&gpu_->device);                                                                  \
+        return error_ ? gpu_api_fail(&gpu_->driver, (CUresult)error_, what " on GPU %d",           \
+                                     gpu_->device.ordinal)                                         \
+                      : WEFT_OK;                                                                   \
+    } while (0)
+
+static weft_status create_stream(struct weft_experts *experts)
+{
+    ON_TARGET(experts, "a stream for experts",
+              gpu_->driver.StreamCreate((CUstream *)&experts->sum_stream, CU_STREAM_NON_BLOCKING),
+              weft_simt_stream_create((weft_simt_stream **)&experts->sum_stream));
+}
+
+static weft_status create_event(struct weft_experts *experts, weft_event *event)
+{
+    ON_TARGET(experts, "an event for experts",
+              gpu_->driver.EventCreate((CUevent *)event, CU_EVENT_DISABLE_TIMING),
+              weft_simt_event_create((weft_simt_event **)event));
+}
+
+weft_status experts_record(struct weft_experts *experts, weft_event event, weft_stream stream)
+{
+    ON_TARGET(experts, "recording an event", gpu_->driver.EventRecord(event, stream),
+              weft_simt_event_record(event, stream));
+}
+
+weft_status experts_wait(struct weft_experts *experts, weft_stream stream, weft_event event)
+{
+    ON_TARGET(experts, "waiting for an event", gpu_->driver.StreamWaitEvent(stream, event, 0),
+              weft_simt_event_wait(stream, event));
+}
+
+static weft_status destroy_event(struct weft_experts *experts, weft_event event)
+{
+    ON_TARGET(experts, "destroying an event", gpu_->driver.EventDestroy(event),
+              weft_simt_event_destroy(event));
+}
+
+static weft_status destroy_stream(struct weft_experts *experts)
+{
+    ON_TARGET(experts, "destroying a stream", gpu_->driver.StreamDestroy(experts->sum_stream),
+              weft_simt_stream_destroy(experts->sum_stream));
+}
+
+weft_status experts_events_create(struct weft_experts *experts)
+{
+    weft_status status = create_stream(experts);
+    for (uint32_t part = 0; part < experts->call.parts && !status; part++)
+        status = create_event(experts, &experts->came[part]);
+    if (!status)
+        status = create_event(experts, &experts->summed);
+    if (status)
+        experts_events_destroy(experts);
+    return status;
+}
+
+void experts_events_destroy(struct weft_experts *experts)
+{
+    for (uint32_t part = 0; part < EXPERTS_PARTS_MOST; part++) {
+        if (experts->came[part])
+            destroy_event(experts, experts->came[part]);
+        experts->came[part] = NULL;
+    }
+    if (experts->summed)
+        destroy_event(experts, experts->summed);
+    if (experts->sum_stream)
+        destroy_stream(experts);
+    experts->summed = NULL;
+    experts->sum_stream = NULL;
+}

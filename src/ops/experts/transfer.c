@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dispatch and combine in stream order.
+ *
+ * When may a member write to another one's memory? A dispatch first synchronises the members, by
+ * the exchange of counts or, with a known layout, by a barrier; so its puts arrive after the
+ * owner's stream has ended the previous combine, which reads received rows. The puts of a combine
+ * arrive after the barrier of the dispatch before it; without one in between, a barrier comes
+ * first. */
+#include "ops/experts/experts.h"
+
+#include "base/status.h"
+#include "ops/stream/stream.h"
+
+static weft_status check_call(const char *function, const weft_experts *e, const void *layout,
+                              weft_stream stream)
+{
+    if (!e || !layout)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is null", function, e ? "layout" : "experts");
+    if (atomic_load(&e->team->job->state) != JOB_RUNNING)
+        return job_finalized(function);
+    weft_status status = job_check_failed(e->team->job);
+    return status ? status : stream_check(function, e->team->job, stream);
+}
+
+static weft_status check_step(const char *function, const weft_experts *e, enum experts_step wanted)
+{
+    static const char *const before[] = {
+        "send and receive alternate; the last call was a combine_receive, or there was none",
+        "send and receive alternate; the last call was a dispatch_send",
+        "send and receive alternate; the last call was a dispatch_receive",
+        "send and receive alternate; the last call was a combine_send"};
+    bool idle = e->step == EXPERTS_IDLE || e->step == EXPERTS_DISPATCHED;
+    if (wanted == EXPERTS_IDLE ? idle : e->step == wanted)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT, "%s: %s", function, before[e->step]);
+}
+
+/* A team of one needs no barrier: the stream orders its kernels. */
+static weft_status meet(const weft_experts *e, weft_stream stream)
+{
+    return e->call.members > 1 ? weft_barrier_on_stream(e->team, stream) : WEFT_OK;
+}
+
+static weft_status check_aligned(const char *function, const char *what, const void *address)
+{
+    if ((uintptr_t)address % 16 == 0)
+        return WEFT_OK;
+    return base_fail(WEFT_ERR_ARGUMENT, "%s: %s is %p; a multiple of 16 bytes is needed", function,
+                     what, address);
+}
+
+static bool is_capturing(const weft_experts *e, weft_stream stream)
+{
+    return stream_on_cuda(e->team->job) && stream_capturing(e->team->job->gpu, stream);
+}
+
+/* ------------------------------------------------------------------------------- dispatch */
+
+static weft_status check_tokens(const char *function, const weft_experts *e,
+                                const weft_experts_tokens *t)
+{
+    if (!t || t->size != sizeof *t)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: tokens%s", function,
+                         t ? "->size is not this library's sizeof(weft_experts_tokens)"
+                           : " is null");
+    if (t->tokens > e->attr.tokens)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: %u tokens, and the object was created for %u",
+                         function, t->tokens, e->attr.tokens);
+    const char *missing = NULL;
+    if (t->tokens && !t->known && !t->topk_idx)
+        missing = "topk_idx";
+    if (t->tokens && e->attr.scales && !t->scales)
+        missing = "scales";
+    if (t->tokens && !t->x)
+        missing = "x";
+    if (missing)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: tokens->%s is null", function, missing);
+    weft_status status = check_aligned(function, "x", t->x);
+    return status ? status : check_aligned(function, "scales", t->scales);
+}
+
+static struct experts_call dispatch_call(const weft_experts *e, void *layout,
+                                         const weft_experts_tokens *t)
+{
+    struct experts_call c = e->call;
+    c.layout = layout;
+    c.tokens = t->tokens;
+    c.x = t->x;
+    c.scales = (const char *)t->scales;
+    c.topk_idx = t->topk_idx;
+    c.topk_weights = t->topk_weights;
+    c.known = t->known != 0;
+    c.known_counts = !c.known && c.members > 1 ? c.counts : c.layout + EXPERTS_LAYOUT_HEAD;
+    return c;
+}
+
+/* Assigns rows to tokens, and exchanges the counts. */
+static weft_status compute_layout(weft_experts *e, struct experts_call *c, weft_stream stream)
+{
+    unsigned copiers = e->blocks / 2;
+    if (c->members == 1)
+        c->own_counts = c->layout + EXPERTS_LAYOUT_HEAD;
+    weft_status status =
+        experts_launch(e, EXPERTS_place, c->members + copiers, e->many_threads, c, stream);
+    if (status || c->members == 1)
+        return status;
+    size_t bytes = EXPERTS_COUNT_WORDS((size_t)c->members, c->experts) * sizeof *c->counts;
+    return weft_allgather_on_stream(e->team, c->counts, c->own_counts, bytes, stream);
+}
+
+WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, void *layout,
+                                                             const weft_experts_tokens *tokens,
+                                                             weft_stream stream)
+{
+    static const char name[] = "weft_experts_dispatch_send_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_tokens(name, e, tokens);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
+    if (status)
+        return status;
+    struct experts_call c = dispatch_call(e, layout, tokens);
+    e->known = c.known;
+    status = e->known ? meet(e, stream) : compute_layout(e, &c, stream);
+    if (!status)
+        status = experts_launch(e, EXPERTS_send, e->blocks, e->threads, &c, stream);
+    if (!status)
+        e->step = EXPERTS_DISPATCHING;
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
+                                                                const weft_experts_rows *rows,
+                                                                const void *layout,
+                                                                weft_stream stream)
+{
+    static const char name[] = "weft_experts_dispatch_receive_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status && (!rows || rows->size != sizeof *rows))
+        status =
+            base_fail(WEFT_ERR_ARGUMENT, "%s: rows%s", name,
+                      rows ? "->size is not this library's sizeof(weft_experts_rows)" : " is null");
+    if (!status)
+        status = check_step(name, e, EXPERTS_DISPATCHING);
+    if (!status && e->known && (rows->topk_idx || rows->topk_weights))
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: %s is not sent with a known layout; keep that of the first "
+                           "dispatch",
+                           name, rows->topk_idx ? "topk_idx" : "topk_weights");
+    if (!status)
+        status = check_aligned(name, "x", rows->x);
+    if (!status)
+        status = check_aligned(name, "scales", rows->scales);
+    if (!status)
+        status = meet(e, stream);
+    if (status)
+        return status;
+    struct experts_call c = e->call;
+    c.layout = (uint32_t *)(uintptr_t)layout;
+    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    c.to_x = rows->x;
+    c.to_scales = (char *)rows->scales;
+    c.to_idx = rows->topk_idx;
+    c.to_weights = rows->topk_weights;
+    c.to_n_rows = rows->n_rows;
+    c.to_n_tokens = rows->n_tokens;
+    status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    if (!status) {
+        e->step = EXPERTS_DISPATCHED;
+        e->captured = is_capturing(e, stream);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------------------- combine */
+
+/* Returns results part by part. */
+static weft_status return_parts(weft_experts *e, struct experts_call *c, weft_stream stream)
+{
+    weft_status status = WEFT_OK;
+    for (c->part = 0; c->part < c->parts && !status; c->part++) {
+        status = experts_launch(e, EXPERTS_return, e->blocks, e->threads, c, stream);
+        if (status || c->part + 1 == c->parts)
+            continue;
+        status = weft_barrier_on_stream(e->team, stream);
+        if (!status)
+            status = experts_record(e, e->came[c->part], stream);
+    }
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_experts_combine_send_on_stream(weft_experts *e, const void *results,
+                                                            const float *weights,
+                                                            const void *layout, weft_stream stream)
+{
+    static const char name[] = "weft_experts_combine_send_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_aligned(name, "results", results);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
+    if (!status && !results && e->call.result_bytes != e->call.token_bytes)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: results is null, and a result has %u bytes where a row has %u",
+                           name, e->call.result_bytes, e->call.token_bytes);
+    bool capturing = !status && is_capturing(e, stream);
+    if (!status && (e->step != EXPERTS_DISPATCHED || e->captured != capturing))
+        status = meet(e, stream);
+    if (status)
+        return status;
+    struct experts_call c = e->call;
+    c.layout = (uint32_t *)(uintptr_t)layout;
+    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    c.results = results ? results : c.rows_in;
+    c.result_weights = weights;
+    if (c.members > 1)
+        status = return_parts(e, &c, stream);
+    if (status)
+        return status;
+    e->combine = c;
+    e->step = EXPERTS_COMBINING;
+    return WEFT_OK;
+}
+
+/* Adds up the parts but the last one on the internal stream, each as soon as it is there. */
+static weft_status sum_parts(weft_experts *e, struct experts_call *c, weft_stream stream)
+{
+    weft_status status = WEFT_OK;
+    for (c->part = 0; c->part + 1 < c->parts && !status; c->part++) {
+        status = experts_wait(e, e->sum_stream, e->came[c->part]);
+        if (!status)
+            status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, c, e->sum_stream);
+    }
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_experts_combine_receive_on_stream(weft_experts *e, void *dst,
+                                                               float *weights_dst,
+                                                               const void *layout,
+                                                               weft_stream stream)
+{
+    static const char name[] = "weft_experts_combine_receive_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_step(name, e, EXPERTS_COMBINING);
+    if (!status && e->combine.layout != layout)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: layout is %p, and that of the send was %p", name,
+                           layout, (void *)e->combine.layout);
+    if (!status && !dst)
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
+    if (!status && weights_dst && !e->combine.result_weights)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "%s: weights_dst is given, and combine_send had no weights", name);
+    if (!status)
+        status = check_aligned(name, "dst", dst);
+    if (status)
+        return status;
+    struct experts_call c = e->combine;
+    c.to = dst;
+    c.to_sums = weights_dst;
+    status = sum_parts(e, &c, stream);
+    if (!status)
+        status = meet(e, stream);
+    if (!status)
+        status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, &c, stream);
+    if (!status && c.parts > 1)
+        status = experts_record(e, e->summed, e->sum_stream);
+    if (!status && c.parts > 1)
+        status = experts_wait(e, stream, e->summed);
+    if (!status)
+        e->step = EXPERTS_IDLE;
+    return status;
+}

@@ -1,0 +1,851 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dispatch and combine of <weft_experts.h>, compared bit by bit with plain loops of the host:
+ *   experts [N]   N random sizes, types and choices, over all PEs and over two teams: different
+ *                 numbers of tokens at each PE, tokens without experts, PEs without tokens or
+ *                 experts, rows in place and copied, known layouts, several dispatches in a row
+ *   experts large   results that return in parts
+ *   experts late, twice   a member still reads what the others would overwrite
+ *   experts rows, expert, known_tokens   what weft_experts_check() reports
+ *   experts attr, order, null            invalid calls: the messages are checked */
+#include "device_test.h"
+
+#if WEFT_HOST_CODE
+
+#include <weft/stream.h>
+#include <weft_experts.h>
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 3, GUARD = 64, UNTOUCHED = 0xa5 };
+
+#define CHECK_MSG(condition, ...)                                                                  \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: CHECK(%s) failed: ", __FILE__, __LINE__, #condition);          \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+struct instance {
+    weft_experts_attr attr;
+    uint64_t seed;
+    int members, self; /* of the team */
+    bool weighted, in_place, results_in_place;
+    bool large; /* member 0 has many tokens, member m has m - 1 */
+};
+
+/* splitmix64 */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t draw(const struct instance *in, int what, uint64_t a, uint64_t b)
+{
+    return mix(mix(mix(in->seed * 16 + (uint64_t)what) ^ a) ^ b);
+}
+
+enum {
+    DRAW_TOKENS,
+    DRAW_X,
+    DRAW_SCALE,
+    DRAW_EXPERT,
+    DRAW_WEIGHT,
+    DRAW_RESULT,
+    DRAW_OTHER_RESULT,
+    DRAW_BACK,
+    DRAW_SHAPE
+};
+
+static size_t bytes_of(weft_type type)
+{
+    return type == WEFT_FLOAT ? 4 : type == WEFT_HALF || type == WEFT_BFLOAT16 ? 2 : 1;
+}
+
+static uint32_t tokens_of(const struct instance *in, int member)
+{
+    uint64_t bits = draw(in, DRAW_TOKENS, (uint64_t)member, 0);
+    if (in->large)
+        return member ? (uint32_t)member - 1 : in->attr.tokens - 1;
+    return bits % 5 == 0 ? 0 : (uint32_t)(bits >> 8) % (in->attr.tokens + 1);
+}
+
+static uint64_t token_id(int member, uint32_t t)
+{
+    return (uint64_t)member << 32 | t;
+}
+
+/* Distinct experts, or -1. */
+static int64_t expert_of(const struct instance *in, int member, uint32_t t, uint32_t k)
+{
+    uint64_t bits = draw(in, DRAW_EXPERT, token_id(member, t), 0);
+    if (draw(in, DRAW_EXPERT, token_id(member, t), k + 1) % 4 == 0)
+        return -1;
+    return (int64_t)((bits % in->attr.experts + k) % in->attr.experts);
+}
+
+static float weight_of(const struct instance *in, int member, uint32_t t, uint32_t k)
+{
+    uint64_t bits = draw(in, DRAW_WEIGHT, token_id(member, t), k);
+    return in->weighted ? (float)((double)(bits >> 40) / 3e6 - 2.0) : 1.0f;
+}
+
+static uint32_t first_of(const struct instance *in, int member)
+{
+    return (uint32_t)((uint64_t)member * in->attr.experts / (uint64_t)in->members);
+}
+
+static bool goes(const struct instance *in, int member, uint32_t t, int to)
+{
+    for (uint32_t k = 0; k < in->attr.top; k++) {
+        int64_t expert = expert_of(in, member, t, k);
+        if (expert >= first_of(in, to) && expert < first_of(in, to + 1))
+            return true;
+    }
+    return false;
+}
+
+/* A number whose sums round, in the given type. */
+static uint32_t number(const struct instance *in, int what, uint64_t a, uint64_t b, weft_type type)
+{
+    uint64_t bits = draw(in, what, a, b);
+    float value = (float)((double)(int64_t)bits / 3e18) / (float)(1 << (bits & 7));
+    if (type == WEFT_FLOAT)
+        return weft_dev_bits_f32(value);
+    return bytes_of(type) == 2 ? weft_dev_narrow_f32(type, value) : (uint32_t)(bits >> 56);
+}
+
+static float to_float(uint32_t bits, weft_type type)
+{
+    return type == WEFT_FLOAT ? weft_dev_f32_bits(bits) : weft_dev_f32_narrow(type, (uint16_t)bits);
+}
+
+/* Writes the numbers of a row, low byte first. */
+static void fill(const struct instance *in, char *row, int what, uint64_t a, weft_type type)
+{
+    size_t bytes = bytes_of(type);
+    for (uint32_t h = 0; h < in->attr.hidden; h++) {
+        uint32_t bits = number(in, what, a, h, type);
+        memcpy(row + h * bytes, &bits, bytes);
+    }
+}
+
+/* ------------------------------------------------------------------------------- buffers */
+
+struct buffers {
+    char *x, *results, *y, *rows_x;
+    float *scales, *topk_weights, *weights, *sums, *rows_scales, *rows_weights;
+    int64_t *topk_idx, *rows_idx;
+    uint32_t *n_rows, *n_tokens;
+    void *layout;
+};
+
+/* Symmetric memory with a guard behind it. */
+static void *room(size_t bytes)
+{
+    char *guard = malloc(GUARD);
+    size_t up = (bytes + 15) / 16 * 16;
+    char *made = symmetric(up + GUARD);
+    memset(guard, UNTOUCHED, GUARD);
+    store(made + up, guard, GUARD);
+    free(guard);
+    return made;
+}
+
+static void check_guard(const void *made, size_t bytes, const char *what)
+{
+    unsigned char guard[GUARD];
+    fetch(guard, (const char *)made + (bytes + 15) / 16 * 16, GUARD);
+    for (int i = 0; i < GUARD; i++)
+        CHECK_MSG(guard[i] == UNTOUCHED, "%s: byte %d behind it was written", what, i);
+}
+
+static size_t most_rows(const struct instance *in)
+{
+    return (size_t)in->attr.tokens * (size_t)in->members;
+}
+
+static struct buffers make_buffers(const struct instance *in)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t tokens = a->tokens, rows = most_rows(in), top = a->top;
+    weft_experts_size size;
+    OK(weft_experts_sizes(in->members, a, &size));
+    struct buffers b = {.x = room(tokens * a->hidden * bytes_of(a->type)),
+                        .results = room(rows * a->hidden * bytes_of(a->result_type)),
+                        .y = room(tokens * a->hidden * bytes_of(a->result_type)),
+                        .rows_x = room(rows * a->hidden * bytes_of(a->type)),
+                        .scales = room((tokens * a->scales + 1) * 4),
+                        .topk_weights = room(tokens * top * 4),
+                        .weights = room(rows * top * 4),
+                        .sums = room(tokens * top * 4),
+                        .rows_scales = room((rows * a->scales + 1) * 4),
+                        .rows_weights = room(rows * top * 4),
+                        .topk_idx = room(tokens * top * 8),
+                        .rows_idx = room(rows * top * 8),
+                        .n_rows = room(4),
+                        .n_tokens = room(((size_t)a->experts + 1) * 4),
+                        .layout = room(size.layout)};
+    return b;
+}
+
+static void check_guards(const struct instance *in, const struct buffers *b)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t tokens = a->tokens, rows = most_rows(in), top = a->top;
+    weft_experts_size size;
+    OK(weft_experts_sizes(in->members, a, &size));
+    check_guard(b->y, tokens * a->hidden * bytes_of(a->result_type), "results");
+    check_guard(b->rows_x, rows * a->hidden * bytes_of(a->type), "rows");
+    check_guard(b->sums, tokens * top * 4, "sums of weights");
+    check_guard(b->rows_scales, (rows * a->scales + 1) * 4, "scales");
+    check_guard(b->rows_weights, rows * top * 4, "weights");
+    check_guard(b->rows_idx, rows * top * 8, "experts");
+    check_guard(b->n_rows, 4, "n_rows");
+    check_guard(b->n_tokens, ((size_t)a->experts + 1) * 4, "n_tokens");
+    check_guard(b->layout, size.layout, "layout");
+}
+
+static void free_buffers(struct buffers *b)
+{
+    void *all[] = {b->x,           b->results,      b->y,        b->rows_x,
+                   b->scales,      b->topk_weights, b->weights,  b->sums,
+                   b->rows_scales, b->rows_weights, b->topk_idx, b->rows_idx,
+                   b->n_rows,      b->n_tokens,     b->layout};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        OK(weft_free(job, all[i]));
+}
+
+/* ------------------------------------------------------------------------- dispatch and combine */
+
+/* Values of one dispatch: `round` gives other ones with the same experts. */
+static void write_tokens(const struct instance *in, const struct buffers *b, int round)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t row = a->hidden * bytes_of(a->type);
+    uint32_t tokens = tokens_of(in, in->self);
+    char *x = malloc(tokens * row + 1);
+    float *scales = malloc((size_t)tokens * a->scales * 4 + 4);
+    float *weights = malloc((size_t)tokens * a->top * 4 + 4);
+    int64_t *idx = malloc((size_t)tokens * a->top * 8 + 8);
+    for (uint32_t t = 0; t < tokens; t++) {
+        uint64_t id = token_id(in->self, t);
+        fill(in, x + t * row, DRAW_X, id ^ (uint64_t)round << 60, a->type);
+        for (uint32_t i = 0; i < a->scales; i++)
+            scales[t * a->scales + i] =
+                (float)(draw(in, DRAW_SCALE, id, i + (unsigned)round) >> 41);
+        for (uint32_t k = 0; k < a->top; k++) {
+            idx[t * a->top + k] = expert_of(in, in->self, t, k);
+            weights[t * a->top + k] = weight_of(in, in->self, t, k);
+        }
+    }
+    store(b->x, x, tokens * row);
+    store(b->scales, scales, (size_t)tokens * a->scales * 4);
+    store(b->topk_idx, idx, (size_t)tokens * a->top * 8);
+    store(b->topk_weights, weights, (size_t)tokens * a->top * 4);
+    free(x);
+    free(scales);
+    free(weights);
+    free(idx);
+}
+
+static void check_bytes(const struct instance *in, const void *is, const void *should, size_t bytes,
+                        const char *what, uint64_t row)
+{
+    const unsigned char *a = is, *b = should;
+    for (size_t i = 0; i < bytes; i++)
+        CHECK_MSG(a[i] == b[i], "PE %d, seed %" PRIu64 ": %s %" PRIu64 ": byte %zu is %u, not %u",
+                  me, in->seed, what, row, i, a[i], b[i]);
+}
+
+/* Copies of what was received. */
+struct received {
+    char *x;
+    float *scales, *weights;
+    int64_t *idx;
+    uint32_t n_rows, *n_tokens;
+};
+
+static void check_row(const struct instance *in, const struct received *r, uint32_t row, int from,
+                      uint32_t t, int round)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t bytes = a->hidden * bytes_of(a->type);
+    uint64_t id = token_id(from, t);
+    char *should = malloc(bytes);
+    fill(in, should, DRAW_X, id ^ (uint64_t)round << 60, a->type);
+    check_bytes(in, r->x + row * bytes, should, bytes, "row", row);
+    free(should);
+    for (uint32_t i = 0; i < a->scales; i++) {
+        float scale = (float)(draw(in, DRAW_SCALE, id, i + (unsigned)round) >> 41);
+        check_bytes(in, &r->scales[row * a->scales + i], &scale, 4, "scale of row", row);
+    }
+    for (uint32_t k = 0; k < a->top && round == 0; k++) {
+        int64_t expert = expert_of(in, from, t, k) - first_of(in, in->self);
+        bool own = expert >= 0 && expert < first_of(in, in->self + 1) - first_of(in, in->self);
+        int64_t idx = own ? expert : -1;
+        float weight = own ? weight_of(in, from, t, k) : 0.0f;
+        check_bytes(in, &r->idx[row * a->top + k], &idx, 8, "experts of row", row);
+        check_bytes(in, &r->weights[row * a->top + k], &weight, 4, "weights of row", row);
+        if (own)
+            r->n_tokens[expert]--;
+    }
+}
+
+/* Compares what dispatch number `round` has received. Returns the number of rows. */
+static uint32_t check_received(const struct instance *in, const struct buffers *b,
+                               weft_experts *experts, int round)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t bytes = a->hidden * bytes_of(a->type), rows = most_rows(in);
+    uint32_t own = first_of(in, in->self + 1) - first_of(in, in->self), row = 0;
+    struct received r = {.x = malloc(rows * bytes),
+                         .scales = malloc(rows * a->scales * 4 + 4),
+                         .weights = malloc(rows * a->top * 4),
+                         .idx = malloc(rows * a->top * 8),
+                         .n_tokens = malloc((size_t)own * 4 + 4)};
+    void *x;
+    float *scales;
+    OK(weft_experts_received(experts, &x, &scales));
+    fetch(&r.n_rows, b->n_rows, 4);
+    CHECK_MSG(r.n_rows <= rows, "%u rows", r.n_rows);
+    fetch(r.x, in->in_place ? x : b->rows_x, r.n_rows * bytes);
+    if (a->scales)
+        fetch(r.scales, in->in_place ? scales : b->rows_scales, r.n_rows * a->scales * 4);
+    fetch(r.weights, b->rows_weights, (size_t)r.n_rows * a->top * 4);
+    fetch(r.idx, b->rows_idx, (size_t)r.n_rows * a->top * 8);
+    fetch(r.n_tokens, b->n_tokens, (size_t)own * 4);
+    for (int from = 0; from < in->members; from++)
+        for (uint32_t t = 0; t < tokens_of(in, from); t++)
+            if (goes(in, from, t, in->self)) {
+                CHECK_MSG(row < r.n_rows, "%u rows are too few", r.n_rows);
+                check_row(in, &r, row++, from, t, round);
+            }
+    CHECK_MSG(row == r.n_rows, "%u rows, not %u", r.n_rows, row);
+    for (uint32_t e = 0; e < own && round == 0; e++)
+        CHECK_MSG(r.n_tokens[e] == 0, "tokens of own expert %u differ by %d", e, r.n_tokens[e]);
+    free(r.x);
+    free(r.scales);
+    free(r.weights);
+    free(r.idx);
+    free(r.n_tokens);
+    return row;
+}
+
+/* Writes results and weights to be returned, known from the token and the PE. */
+static void write_results(const struct instance *in, const struct buffers *b, char *to,
+                          uint32_t rows, int what)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t bytes = a->hidden * bytes_of(a->result_type);
+    char *results = malloc(rows * bytes + 1);
+    float *weights = malloc((size_t)rows * a->top * 4 + 4);
+    uint32_t row = 0;
+    for (int from = 0; from < in->members; from++)
+        for (uint32_t t = 0; t < tokens_of(in, from); t++) {
+            if (!goes(in, from, t, in->self))
+                continue;
+            uint64_t id = token_id(from, t) ^ (uint64_t)in->self << 52;
+            fill(in, results + row * bytes, what, id, a->result_type);
+            for (uint32_t k = 0; k < a->top; k++)
+                weights[row * a->top + k] =
+                    to_float(number(in, DRAW_BACK, id, k, WEFT_FLOAT), WEFT_FLOAT);
+            row++;
+        }
+    store(to, results, rows * bytes);
+    store(b->weights, weights, (size_t)rows * a->top * 4);
+    free(results);
+    free(weights);
+}
+
+static uint32_t expected_bits(float sum, weft_type type)
+{
+    return type == WEFT_FLOAT ? weft_dev_bits_f32(sum) : weft_dev_narrow_f32(type, sum);
+}
+
+static void check_combined(const struct instance *in, const struct buffers *b, const char *from,
+                           bool weights, int what)
+{
+    const weft_experts_attr *a = &in->attr;
+    size_t element = bytes_of(a->result_type), bytes = a->hidden * element;
+    uint32_t tokens = tokens_of(in, in->self);
+    char *y = malloc(tokens * bytes + 1);
+    float *sums = malloc((size_t)tokens * a->top * 4 + 4);
+    fetch(y, from, tokens * bytes);
+    fetch(sums, b->sums, (size_t)tokens * a->top * 4);
+    for (uint32_t t = 0; t < tokens; t++) {
+        for (uint32_t h = 0; h < a->hidden; h++) {
+            float sum = 0.0f;
+            for (int pe = 0; pe < in->members; pe++) {
+                uint64_t id = token_id(in->self, t) ^ (uint64_t)pe << 52;
+                if (goes(in, in->self, t, pe))
+                    sum += to_float(number(in, what, id, h, a->result_type), a->result_type);
+            }
+            uint32_t should = expected_bits(sum, a->result_type);
+            check_bytes(in, y + t * bytes + h * element, &should, element, "result of token", t);
+        }
+        for (uint32_t k = 0; k < a->top && weights; k++) {
+            float sum = 0.0f;
+            for (int pe = 0; pe < in->members; pe++) {
+                uint64_t id = token_id(in->self, t) ^ (uint64_t)pe << 52;
+                if (goes(in, in->self, t, pe))
+                    sum += to_float(number(in, DRAW_BACK, id, k, WEFT_FLOAT), WEFT_FLOAT);
+            }
+            check_bytes(in, &sums[t * a->top + k], &sum, 4, "sum of weights of token", t);
+        }
+    }
+    free(y);
+    free(sums);
+}
+
+static weft_experts_tokens tokens_arg(const struct instance *in, const struct buffers *b,
+                                      bool known)
+{
+    weft_experts_tokens tokens = {.size = sizeof tokens,
+                                  .tokens = tokens_of(in, in->self),
+                                  .known = known,
+                                  .x = b->x,
+                                  .scales = b->scales,
+                                  .topk_idx = known ? NULL : b->topk_idx,
+                                  .topk_weights = in->weighted && !known ? b->topk_weights : NULL};
+    return tokens;
+}
+
+static weft_experts_rows rows_arg(const struct instance *in, const struct buffers *b, bool known)
+{
+    weft_experts_rows rows = {.size = sizeof rows,
+                              .x = in->in_place ? NULL : b->rows_x,
+                              .scales = in->in_place ? NULL : b->rows_scales,
+                              .topk_idx = known ? NULL : b->rows_idx,
+                              .topk_weights = known ? NULL : b->rows_weights,
+                              .n_rows = b->n_rows,
+                              .n_tokens = b->n_tokens};
+    return rows;
+}
+
+static void pass(const struct instance *in, const struct buffers *b, weft_experts *experts,
+                 int round, weft_stream stream)
+{
+    bool known = round > 0, weights = round != 1;
+    const weft_experts_tokens tokens = tokens_arg(in, b, known);
+    const weft_experts_rows rows = rows_arg(in, b, known);
+    write_tokens(in, b, round);
+    /* Several in a row: a fast member must not overwrite what a slow one still reads. */
+    for (uint64_t i = 0; i <= draw(in, DRAW_SHAPE, 77, (unsigned)round) % 3; i++) {
+        OK(weft_experts_dispatch_send_on_stream(experts, b->layout, &tokens, stream));
+        OK(weft_experts_dispatch_receive_on_stream(experts, &rows, b->layout, stream));
+    }
+    OK(weft_stream_synchronize(stream));
+    uint32_t n = check_received(in, b, experts, round);
+    void *x;
+    float *scales;
+    OK(weft_experts_received(experts, &x, &scales));
+    write_results(in, b, in->results_in_place ? x : b->results, n, DRAW_RESULT);
+    for (uint64_t i = 0; i <= draw(in, DRAW_SHAPE, 78, (unsigned)round) % 2; i++) {
+        OK(weft_experts_combine_send_on_stream(experts, in->results_in_place ? NULL : b->results,
+                                               weights ? b->weights : NULL, b->layout, stream));
+        OK(weft_experts_combine_receive_on_stream(experts, b->y, weights ? b->sums : NULL,
+                                                  b->layout, stream));
+    }
+    OK(weft_stream_synchronize(stream));
+    check_combined(in, b, b->y, weights, DRAW_RESULT);
+    OK(weft_experts_check(experts));
+}
+
+static uint32_t between(const struct instance *in, uint64_t which, uint32_t least, uint32_t most)
+{
+    return least + (uint32_t)(draw(in, DRAW_SHAPE, which, 0) % (most - least + 1));
+}
+
+/* All members draw the same. */
+static struct instance draw_instance(uint64_t seed, weft_team *team, int members)
+{
+    static const weft_type types[] = {WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT, WEFT_FP8_E4M3,
+                                      WEFT_FP8_E5M2};
+    struct instance in = {.seed = seed, .members = members, .self = weft_team_my_pe(team)};
+    weft_type type = types[between(&in, 1, 0, 4)], result_type = types[between(&in, 2, 0, 2)];
+    uint32_t experts = between(&in, 3, 1, 3 * (uint32_t)members + 2);
+    uint32_t top = between(&in, 4, 1, experts < 11 ? experts : 11);
+    in.attr = (weft_experts_attr){.size = sizeof in.attr,
+                                  .tokens = between(&in, 5, 1, 70),
+                                  .hidden = 16 * between(&in, 6, 1, 40),
+                                  .experts = experts,
+                                  .top = top,
+                                  .scales = 4 * between(&in, 7, 0, 3),
+                                  .type = type,
+                                  .result_type = result_type};
+    in.weighted = between(&in, 8, 0, 2) > 0;
+    in.in_place = between(&in, 9, 0, 1);
+    in.results_in_place = bytes_of(type) == bytes_of(result_type) && between(&in, 10, 0, 1);
+    return in;
+}
+
+static void run(struct instance in, weft_team *team, weft_stream stream)
+{
+    weft_experts *experts;
+    struct buffers b = make_buffers(&in);
+    OK(weft_experts_create(team, &in.attr, &experts));
+    for (int round = 0; round < (in.large ? 2 : ROUNDS); round++)
+        pass(&in, &b, experts, round, stream);
+    check_guards(&in, &b);
+    OK(weft_experts_destroy(experts));
+    free_buffers(&b);
+}
+
+static void run_all(int n)
+{
+    weft_stream stream;
+    weft_team *halves[2], *half = NULL;
+    OK(weft_stream_create(&stream));
+    for (int i = 0; i < 2 && n_pes % 2 == 0; i++) { /* even PEs, odd PEs */
+        OK(weft_team_split_strided(weft_team_world(job), i, 2, n_pes / 2, &halves[i]));
+        half = halves[i] ? halves[i] : half;
+    }
+    for (int i = 0; i < n; i++) {
+        run(draw_instance((uint64_t)i, weft_team_world(job), n_pes), weft_team_world(job), stream);
+        if (half)
+            run(draw_instance((uint64_t)i + 1000, half, n_pes / 2), half, stream);
+    }
+    if (half)
+        OK(weft_team_destroy(half));
+    OK(weft_stream_destroy(stream));
+}
+
+/* Results of 16 MiB, which return in parts; some PEs have fewer tokens than parts, or none. */
+static const struct instance large = {.seed = 3,
+                                      .attr = {.size = sizeof(weft_experts_attr),
+                                               .tokens = 1024,
+                                               .hidden = 4096,
+                                               .experts = 5,
+                                               .top = 2,
+                                               .type = WEFT_BFLOAT16,
+                                               .result_type = WEFT_FLOAT},
+                                      .large = true};
+
+static void run_large(void)
+{
+    struct instance in = large;
+    weft_stream stream;
+    in.members = n_pes;
+    in.self = me;
+    OK(weft_stream_create(&stream));
+    run(in, weft_team_world(job), stream);
+    OK(weft_stream_destroy(stream));
+}
+
+/* ------------------------------------------------------------------------------ late members */
+
+static void sleep_a_while(void *arg)
+{
+    (void)arg;
+    usleep(20000);
+}
+
+/* A member still reads its rows in place when the others dispatch again, with a known layout. */
+static void run_late(void)
+{
+    struct instance in = draw_instance(5, weft_team_world(job), n_pes);
+    weft_experts *experts;
+    weft_stream stream;
+    void *x;
+    float *scales;
+    in.in_place = true;
+    struct buffers b = make_buffers(&in);
+    OK(weft_stream_create(&stream));
+    OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
+    OK(weft_experts_received(experts, &x, &scales));
+    weft_experts_tokens tokens = tokens_arg(&in, &b, false);
+    weft_experts_rows rows = rows_arg(&in, &b, false);
+    char *later = room(in.attr.tokens * in.attr.hidden * bytes_of(in.attr.type));
+    write_tokens(&in, &b, 1);
+    OK(weft_get(ctx, later, b.x, in.attr.tokens * in.attr.hidden * bytes_of(in.attr.type), me));
+    write_tokens(&in, &b, 0);
+    OK(weft_experts_dispatch_send_on_stream(experts, b.layout, &tokens, stream));
+    OK(weft_experts_dispatch_receive_on_stream(experts, &rows, b.layout, stream));
+    if (me == 0)
+        OK(weft_stream_host_call(stream, sleep_a_while, NULL));
+    OK(weft_put_on_stream(ctx, b.rows_x, x,
+                          most_rows(&in) * in.attr.hidden * bytes_of(in.attr.type), me, stream));
+    if (in.attr.scales)
+        OK(weft_put_on_stream(ctx, b.rows_scales, scales, most_rows(&in) * in.attr.scales * 4, me,
+                              stream));
+    tokens.known = 1;
+    tokens.x = later;
+    rows = rows_arg(&in, &b, true);
+    OK(weft_experts_dispatch_send_on_stream(experts, b.layout, &tokens, stream));
+    OK(weft_experts_dispatch_receive_on_stream(experts, &rows, b.layout, stream));
+    OK(weft_stream_synchronize(stream));
+    in.in_place = false;
+    check_received(&in, &b, experts, 0);
+    OK(weft_experts_destroy(experts));
+    OK(weft_stream_destroy(stream));
+}
+
+/* Two combines in a row with other results, in one part. Member 0 adds up far more than the
+ * others. */
+static void run_twice(void)
+{
+    struct instance in = large;
+    in.attr.tokens = 1000;
+    weft_experts *experts;
+    weft_stream stream;
+    in.members = n_pes;
+    in.self = me;
+    struct buffers b = make_buffers(&in);
+    char *other_results = room(most_rows(&in) * in.attr.hidden * 4);
+    char *other_y = room(in.attr.tokens * in.attr.hidden * 4);
+    OK(weft_stream_create(&stream));
+    OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
+    const weft_experts_tokens tokens = tokens_arg(&in, &b, false);
+    const weft_experts_rows rows = rows_arg(&in, &b, false);
+    write_tokens(&in, &b, 0);
+    OK(weft_experts_dispatch_send_on_stream(experts, b.layout, &tokens, stream));
+    OK(weft_experts_dispatch_receive_on_stream(experts, &rows, b.layout, stream));
+    OK(weft_stream_synchronize(stream));
+    uint32_t n = check_received(&in, &b, experts, 0);
+    write_results(&in, &b, other_results, n, DRAW_OTHER_RESULT);
+    write_results(&in, &b, b.results, n, DRAW_RESULT);
+    barrier();
+    OK(weft_experts_combine_send_on_stream(experts, b.results, NULL, b.layout, stream));
+    OK(weft_experts_combine_receive_on_stream(experts, b.y, NULL, b.layout, stream));
+    OK(weft_experts_combine_send_on_stream(experts, other_results, NULL, b.layout, stream));
+    OK(weft_experts_combine_receive_on_stream(experts, other_y, NULL, b.layout, stream));
+    OK(weft_stream_synchronize(stream));
+    check_combined(&in, &b, b.y, false, DRAW_RESULT);
+    check_combined(&in, &b, other_y, false, DRAW_OTHER_RESULT);
+    OK(weft_experts_destroy(experts));
+    OK(weft_stream_destroy(stream));
+}
+
+/* ------------------------------------------------------------------------------- wrong use */
+
+static const weft_experts_attr small = {.size = sizeof small,
+                                        .tokens = 6,
+                                        .hidden = 64,
+                                        .experts = 5,
+                                        .top = 2,
+                                        .type = WEFT_BFLOAT16,
+                                        .result_type = WEFT_BFLOAT16};
+
+struct little {
+    weft_experts *experts;
+    void *layout, *x, *y;
+    int64_t *idx, *rows_idx;
+};
+
+static struct little make_little(weft_experts_attr attr)
+{
+    struct little l;
+    weft_experts_size size;
+    OK(weft_experts_sizes(n_pes, &attr, &size));
+    OK(weft_experts_create(weft_team_world(job), &attr, &l.experts));
+    l.layout = symmetric(size.layout);
+    l.x = symmetric(6 * 64 * 2);
+    l.y = symmetric(6 * 64 * 2);
+    l.idx = symmetric(6 * 2 * 8);
+    l.rows_idx = symmetric((size_t)(6 * n_pes) * 2 * 8);
+    return l;
+}
+
+/* Token t has the numbers t + 1. */
+static void send_little(struct little *l, uint32_t tokens, int known, int64_t expert)
+{
+    const weft_experts_tokens t = {
+        .size = sizeof t, .tokens = tokens, .known = known, .x = l->x, .topk_idx = l->idx};
+    const weft_experts_rows rows = {.size = sizeof rows, .topk_idx = known ? NULL : l->rows_idx};
+    int64_t idx[12];
+    uint16_t x[6 * 64];
+    for (int i = 0; i < 12; i++)
+        idx[i] = i == 7 ? expert : i % 2;
+    for (int i = 0; i < 6 * 64; i++)
+        x[i] = (uint16_t)(i / 64 + 1);
+    store(l->idx, idx, sizeof idx);
+    store(l->x, x, sizeof x);
+    OK(weft_experts_dispatch_send_on_stream(l->experts, l->layout, &t, NULL));
+    OK(weft_experts_dispatch_receive_on_stream(l->experts, &rows, l->layout, NULL));
+    OK(weft_stream_synchronize(NULL));
+    barrier();
+}
+
+/* Checks the first rows of PE 0, which get the tokens of PE 0. */
+static void check_little(struct little *l, uint32_t rows)
+{
+    void *x;
+    float *scales;
+    uint16_t first[6 * 64];
+    int64_t idx[6 * 2];
+    OK(weft_experts_received(l->experts, &x, &scales));
+    fetch(first, x, rows * 64 * sizeof *first);
+    fetch(idx, l->rows_idx, rows * 2 * sizeof *idx);
+    for (uint32_t i = 0; i < rows * 64 && me == 0; i++)
+        CHECK_MSG(first[i] == i / 64 + 1, "row %u has %u", i / 64, first[i]);
+    for (uint32_t i = 0; i < rows * 2 && me == 0; i++)
+        CHECK_MSG(idx[i] == i % 2, "row %u has expert %" PRId64, i / 2, idx[i]);
+}
+
+static void wrong_rows(void)
+{
+    weft_experts_attr attr = small;
+    char text[80];
+    attr.rows = 4;
+    struct little l = make_little(attr);
+    send_little(&l, 6, 0, 1); /* experts 0 and 1, which PE 0 owns */
+    snprintf(text, sizeof text, "%d rows were sent to PE 0, and rows is 4", 6 * n_pes);
+    if (me == 0)
+        FAILS(weft_experts_check(l.experts), WEFT_ERR_RANGE, text);
+    OK(weft_experts_check(l.experts));
+    check_little(&l, 4);
+    send_little(&l, 1, 0, 1);
+    OK(weft_experts_check(l.experts));
+    check_little(&l, 1);
+}
+
+static void wrong_expert(void)
+{
+    struct little l = make_little(small);
+    send_little(&l, 6, 0, me == n_pes - 1 ? 5 : 1);
+    if (me == n_pes - 1)
+        FAILS(weft_experts_check(l.experts), WEFT_ERR_RANGE,
+              "topk_idx of token 3 names expert 5, and the experts are 0 to 4");
+    OK(weft_experts_check(l.experts));
+    send_little(&l, 6, 0, -2);
+    FAILS(weft_experts_check(l.experts), WEFT_ERR_RANGE, "token 3 names expert -2");
+}
+
+static void wrong_tokens(void)
+{
+    struct little l = make_little(small);
+    send_little(&l, 5, 0, 1);
+    send_little(&l, 5, 1, 1);
+    OK(weft_experts_check(l.experts));
+    send_little(&l, 6, 1, 1);
+    FAILS(weft_experts_check(l.experts), WEFT_ERR_RANGE,
+          "a dispatch of 6 tokens had a known layout, which has 5 tokens");
+    check_little(&l, 5);
+}
+
+static void wrong_attr(void)
+{
+    weft_experts *experts;
+    weft_experts_size size;
+    weft_experts_attr a;
+#define WRONG(change, text)                                                                        \
+    do {                                                                                           \
+        a = small;                                                                                 \
+        change;                                                                                    \
+        FAILS(weft_experts_create(weft_team_world(job), &a, &experts), WEFT_ERR_ARGUMENT, text);   \
+        FAILS(weft_experts_sizes(n_pes, &a, &size), WEFT_ERR_ARGUMENT, text);                      \
+    } while (0)
+    WRONG(a.size = 3, "attr->size is 3, this library's is ");
+    WRONG(a.tokens = 0, "tokens is 0; from 1 to 16777216 are allowed");
+    WRONG(a.tokens = 16777217, "tokens is 16777217; from 1 to 16777216");
+    WRONG(a.hidden = 0, "hidden is 0; from 1");
+    WRONG(a.hidden = 12, "hidden is 12; tokens of 24 and results of 24 bytes are not multiples");
+    WRONG(a.experts = 0, "experts is 0; from 1 to ");
+    WRONG(a.experts = 1024 * 3 + 1, "experts is 3073; from 1 to ");
+    WRONG(a.top = 0, "top is 0; from 1 to 5 are allowed");
+    WRONG(a.top = 6, "top is 6; from 1 to 5 are allowed");
+    WRONG(a.scales = 6, "scales is 6; a multiple of 4 is needed");
+    WRONG(a.type = WEFT_INT32,
+          "type 2; use WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT, WEFT_FP8_E4M3 or");
+    WRONG(a.result_type = WEFT_FP8_E4M3, "result_type 102; use WEFT_BFLOAT16, WEFT_HALF or ");
+    FAILS(weft_experts_sizes(0, &small, &size), WEFT_ERR_ARGUMENT, "members is 0; from 1 to 1024");
+    FAILS(weft_experts_sizes(1025, &small, &size), WEFT_ERR_UNSUPPORTED,
+          "1025 members; at most 1024");
+}
+
+static void wrong_order(void)
+{
+    struct little l = make_little(small);
+    const weft_experts_tokens t = {.size = sizeof t, .tokens = 4, .x = l.x, .topk_idx = l.idx};
+    const weft_experts_rows rows = {.size = sizeof rows};
+    void *other = (char *)l.layout + 16;
+    uint32_t first, n;
+    FAILS(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "send and receive alternate; the last call was a combine_receive");
+    OK(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL));
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL), WEFT_ERR_ARGUMENT,
+          "the last call was a dispatch_send");
+    FAILS(weft_experts_combine_send_on_stream(l.experts, NULL, NULL, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "the last call was a dispatch_send");
+    OK(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL));
+    FAILS(weft_experts_combine_receive_on_stream(l.experts, l.y, NULL, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "the last call was a dispatch_receive");
+    OK(weft_experts_combine_send_on_stream(l.experts, NULL, NULL, l.layout, NULL));
+    FAILS(weft_experts_combine_receive_on_stream(l.experts, l.y, NULL, other, NULL),
+          WEFT_ERR_ARGUMENT, ", and that of the send was ");
+    FAILS(weft_experts_combine_receive_on_stream(l.experts, l.y, l.x, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "weights_dst is given, and combine_send had no weights");
+    OK(weft_experts_combine_receive_on_stream(l.experts, l.y, NULL, l.layout, NULL));
+    OK(weft_stream_synchronize(NULL));
+    FAILS(weft_experts_range(l.experts, n_pes, &first, &n), WEFT_ERR_PE, "the team has");
+    barrier();
+}
+
+static void wrong_arguments(void)
+{
+    struct little l = make_little(small);
+    weft_experts_tokens t = {.size = sizeof t, .tokens = 7, .x = l.x, .topk_idx = l.idx};
+    weft_experts_rows rows = {.size = sizeof rows, .x = (char *)l.x + 8};
+    FAILS(weft_experts_dispatch_send_on_stream(NULL, l.layout, &t, NULL), WEFT_ERR_ARGUMENT,
+          "experts is null");
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, NULL, &t, NULL), WEFT_ERR_ARGUMENT,
+          "layout is null");
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, l.layout, NULL, NULL), WEFT_ERR_ARGUMENT,
+          "tokens is null");
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL), WEFT_ERR_ARGUMENT,
+          "7 tokens, and the object was created for 6");
+    t.tokens = 4;
+    t.topk_idx = NULL;
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL), WEFT_ERR_ARGUMENT,
+          "tokens->topk_idx is null");
+    t.topk_idx = l.idx;
+    t.x = (char *)l.x + 4;
+    FAILS(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL), WEFT_ERR_ARGUMENT,
+          "; a multiple of 16 bytes is needed");
+    t.x = l.x;
+    OK(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL));
+    FAILS(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "; a multiple of 16 bytes is needed");
+    rows.x = NULL;
+    OK(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL));
+    t.known = 1;
+    OK(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL));
+    rows.topk_idx = l.idx;
+    FAILS(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL),
+          WEFT_ERR_ARGUMENT, "topk_idx is not sent with a known layout");
+    rows.topk_idx = NULL;
+    OK(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL));
+    OK(weft_stream_synchronize(NULL));
+    barrier();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"large", run_large}, {"late", run_late},       {"twice", run_twice},
+                 {"rows", wrong_rows}, {"expert", wrong_expert}, {"known_tokens", wrong_tokens},
+                 {"attr", wrong_attr}, {"order", wrong_order},   {"null", wrong_arguments}};
+    device_begin();
+    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(argv[1], cases[i].name) == 0) {
+            cases[i].run();
+            device_end();
+            return 0;
+        }
+    run_all(argc > 1 ? atoi(argv[1]) : (int)rounds_or(12));
+    device_end();
+    return 0;
+}
+
+#endif
