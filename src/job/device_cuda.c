@@ -164,6 +164,20 @@ static weft_status cuda_table_write(struct device_view *view, void *table, size_
     return gpu_copy(cuda_view_of(view)->gpu, 0, (char *)table + offset, from, bytes, GPU_DONE);
 }
 
+/* Of a module whose state is at that address. */
+static weft_status check_module_gpu(struct gpu *gpu, CUdeviceptr state)
+{
+    int ordinal = 0;
+    if (gpu->driver.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, state) ||
+        ordinal == gpu->device.device)
+        return WEFT_OK;
+    return gpu_api_refuse(
+        &gpu->driver, WEFT_ERR_ARGUMENT,
+        "weft_module_init: the module is loaded on GPU %d, but this PE uses GPU %d (%s); load it "
+        "after cudaSetDevice(%d)",
+        ordinal, (int)gpu->device.device, gpu->device.name, (int)gpu->device.device);
+}
+
 static weft_status cuda_module_symbol(struct device_view *view, void *module, const char *name,
                                       uint64_t *address, size_t *bytes)
 {
@@ -173,13 +187,15 @@ static weft_status cuda_module_symbol(struct device_view *view, void *module, co
     if (status)
         return status;
     CUresult result = gpu->driver.ModuleGetGlobal(&found, bytes, module, name);
+    if (!result)
+        status = check_module_gpu(gpu, found);
     gpu_leave(&gpu->device);
     *address = found;
     return result ? gpu_api_fail(&gpu->driver, result,
                                  "cuModuleGetGlobal(%s): a module that uses no device operation of "
                                  "Weft has no state, and needs none",
                                  name)
-                  : WEFT_OK;
+                  : status;
 }
 
 static weft_status cuda_symbol_write(struct device_view *view, uint64_t address, const void *from,

@@ -288,6 +288,7 @@ def kernel_of_cupy():
     import cupy
     import numpy
 
+    cupy.cuda.Device(job.gpu()["ordinal"]).use()  # JAX has made GPU 0 current
     module = cupy.RawModule(options=("-std=c++17", "-I" + weft.include()), code=r"""
     #include <weft_device.h>
     WEFT_KERNEL(shift, (uint64_t *, to), (const uint64_t *, from), (uint64_t *, flag))

@@ -349,8 +349,8 @@ static void check_operations_on_streams(int *symmetric)
     CHECK(*operation_module == module, "it was loaded again");
 }
 
-/* A stream of another GPU. */
-static void check_foreign_stream(int *symmetric)
+/* A stream, and a module, of another GPU. */
+static void check_foreign(int *symmetric)
 {
     CUcontext context, popped;
     CUstream stream;
@@ -361,12 +361,16 @@ static void check_foreign_stream(int *symmetric)
     OWN_MEMORY_DO(driver.DevicePrimaryCtxRetain(&context, (ordinal + 1) % devices));
     OWN_MEMORY_DO(driver.CtxPushCurrent(context));
     OWN_MEMORY_DO(driver.StreamCreate(&stream, 0));
+    CUmodule module = module_with("weft_dev_state", sizeof(struct weft_dev));
     OWN_MEMORY_DO(driver.CtxPopCurrent(&popped));
     nvshmemx_int_iget_on_stream(symmetric, symmetric + 8, 2, 3, 5, next, stream);
     CHECK(strstr(weft_last_error(), "cuLaunchKernel of weft_nv_operation on GPU"), "%s",
           weft_last_error());
+    SAYS(nvshmemx_cumodule_init(module), WEFT_ERR_ARGUMENT, "the module is loaded on GPU ");
+    SAYS(nvshmemx_cumodule_init(module), WEFT_ERR_ARGUMENT, "load it after cudaSetDevice(");
     OWN_MEMORY_DO(driver.CtxPushCurrent(context));
     driver.StreamDestroy(stream);
+    driver.ModuleUnload(module);
     OWN_MEMORY_DO(driver.CtxPopCurrent(&popped));
     driver.DevicePrimaryCtxRelease((ordinal + 1) % devices);
 }
@@ -476,7 +480,7 @@ int main(void)
     find_operation();
     check_library((int *)(void *)to);
     check_operations_on_streams((int *)(void *)to);
-    check_foreign_stream((int *)(void *)to);
+    check_foreign((int *)(void *)to);
     check_nobody();
     struct weft_nvshmem_kernels old = {.size = 8, .cuda = 1};
     static struct weft_nvshmem_kernels kernels = {

@@ -49,7 +49,8 @@ weft_status weft_device_start(weft_job *job);
 /* Gives the state to a module that was loaded through the driver API (a CUmodule whose source
  * includes <weft_device.h> in exactly one translation unit). Call it after weft_device_start() or
  * weft_init(), and again after a new weft_init().
- * Errors: WEFT_ERR_ARGUMENT (the module has no state, or one of another version). */
+ * Errors: WEFT_ERR_ARGUMENT (the module has no state, or one of another version; it is loaded on
+ * another GPU than the PE's). */
 weft_status weft_module_init(weft_job *job, void *cumodule);
 
 /* Gives the address of the state in the GPU's memory, for kernels that get it as an argument:
