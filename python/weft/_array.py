@@ -82,6 +82,17 @@ class Block:
             self.job._release(self.number)
 
 
+# Of any length: a type for each length would be a reference cycle.
+_Bytes = ctypes.c_ubyte * 2**46
+
+
+def view_of(address: int, nbytes: int, owner: Any) -> memoryview:
+    """Returns a memoryview of `nbytes` bytes at `address`, which keeps `owner`."""
+    raw = _Bytes.from_address(address)
+    raw._owner = owner  # type: ignore[attr-defined]
+    return memoryview(raw).cast("B")[:nbytes]
+
+
 def describe(array: Any) -> str:
     """Returns an array in a few words, for messages."""
     shape = getattr(array, "shape", None)
@@ -594,9 +605,7 @@ class RawArray(Array):
             raise Unsupported("this array is in GPU memory, which has no buffer: .numpy() copies "
                               "it")
         contiguous(self._memory(), self)
-        raw = (ctypes.c_ubyte * self.nbytes).from_address(self._address)
-        raw._array = self  # type: ignore[attr-defined]
-        view = memoryview(raw).cast("B")
+        view = view_of(self._address, self.nbytes, self)
         code: Any = self._dtype.code
         return view.cast(code, self.shape) if code and self.size else view
 

@@ -176,16 +176,18 @@ class File:
 
     def _move_many(self, call: Any, parts: Sequence[Any]) -> List[FileHandle]:
         """Calls one of the vector forms. Returns a handle for each part."""
-        listed = (b.weft_file_part * max(len(parts), 1))()
+        size = ctypes.sizeof(b.weft_file_part)
+        listed = bytearray(size * max(len(parts), 1))
         handles = []
-        for one, (array, offset, *pe) in zip(listed, parts):
+        for i, (array, offset, *pe) in enumerate(parts):
+            one = b.weft_file_part.from_buffer(listed, i * size)
             memory = self._memory_at(array, pe[0] if pe else None)
             result = b.weft_file_result()
             one.address, one.bytes, one.offset = memory.address, memory.nbytes, offset
             one.pe = pe[0] if pe and pe[0] is not None else self._job.rank
             one.result = ctypes.addressof(result)
             handles.append(FileHandle(self, array, result))
-        status = call(self._require(), ctypes.addressof(listed), len(parts))
+        status = call(self._require(), ctypes.addressof(ctypes.c_char.from_buffer(listed)), len(parts))
         if status:
             raise_error(status, self._job, *[part[0] for part in parts if len(part) > 2])
         return handles

@@ -6,7 +6,7 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from ._array import Memory, _numpy_dtype, contiguous, describe, memory_of
+from ._array import Memory, _numpy_dtype, contiguous, describe, memory_of, view_of
 from ._library import calls, check
 from .errors import InvalidArgument, InvalidFree
 
@@ -90,9 +90,7 @@ class Mapping:
     def memoryview(self) -> memoryview:
         """Returns a memoryview of the bytes of the mapped memory."""
         mapped = self._require()
-        raw = (ctypes.c_ubyte * mapped.nbytes).from_address(mapped.address)
-        raw._mapped = mapped  # type: ignore[attr-defined]
-        return memoryview(raw).cast("B")
+        return view_of(mapped.address, mapped.nbytes, mapped)
 
     def flush(self) -> None:
         """Returns when every reader sees what this thread has stored through mappings of the

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: wheel.sh FOLDER
-# Installs the wheel of FOLDER in an environment that has no other package, and runs what a user
-# types there: six lines on four PEs, the command, the software adapter, the folder of headers.
+# Installs the wheel of FOLDER, by each CPython that is at hand, in an environment that has no other
+# package, and runs what a user types there: six lines on four PEs, the command, the software
+# adapter, the folder of headers.
 set -euo pipefail
 wheel=$(realpath "$(ls "$1"/weft-*-py3-none-manylinux_2_28_*.whl)")
+pythons=$("$(dirname "$0")/../../tools/pythons.sh" list)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv "$folder/env"
 unset PYTHONPATH LIBWEFT
 cd "$folder"
-env/bin/pip install -q --no-index "$wheel"
 cat >six.py <<'END'
 import weft
 job = weft.init()
@@ -26,18 +26,27 @@ expected="0 [3.0, 3.0, 3.0, 3.0]
 check() {
     [ "$2" = "$3" ] || { printf '%s:\n%s\nand not\n%s\n' "$1" "$2" "$3"; exit 1; }
 }
-check "six lines" "$(env/bin/python -m weft run -n 4 six.py | sort)" "$expected"
-check "six lines by the script" "$(env/bin/weft run -n 4 six.py | sort)" "$expected"
-check "over the software adapter" \
-    "$(WEFT_HCA=soft WEFT_PATH=gda env/bin/weft run -n 4 six.py | sort)" "$expected"
-check "the library" "$(env/bin/python -c 'import weft._library as l; print(l.library_path())')" \
-    "$(ls -d env/lib/python3*/site-packages | sed "s,^,$folder/,")/weft/lib/libweft.so.0"
-[ -e "$(env/bin/weft include)/weft_device.h" ]
-[ -e "$(env/bin/python -c 'import weft; print(weft.include())')/weft_device.h" ]
-env/bin/weft topo >/dev/null
-env/bin/pip uninstall -q -y weft
-[ -z "$(find env/lib/python3*/site-packages -iname '*weft*')" ] || {
-    echo "files of the wheel are left"
-    exit 1
+try() { # PYTHON
+    rm -rf env
+    "$1" -m venv env
+    env/bin/pip install -q --no-index --disable-pip-version-check "$wheel"
+    check "six lines" "$(env/bin/python -m weft run -n 4 six.py | sort)" "$expected"
+    check "six lines by the script" "$(env/bin/weft run -n 4 six.py | sort)" "$expected"
+    check "over the software adapter" \
+        "$(WEFT_HCA=soft WEFT_PATH=gda env/bin/weft run -n 4 six.py | sort)" "$expected"
+    check "the library" "$(env/bin/python -c 'import weft._library as l; print(l.library_path())')" \
+        "$(ls -d env/lib/python3*/site-packages | sed "s,^,$folder/,")/weft/lib/libweft.so.0"
+    [ -e "$(env/bin/weft include)/weft_device.h" ]
+    [ -e "$(env/bin/python -c 'import weft; print(weft.include())')/weft_device.h" ]
+    env/bin/weft topo >/dev/null
+    env/bin/pip uninstall -q -y weft
+    [ -z "$(find env/lib/python3*/site-packages -iname '*weft*')" ] || {
+        echo "files of the wheel are left"
+        exit 1
+    }
+    [ ! -e env/bin/weft ]
 }
-[ ! -e env/bin/weft ]
+for python in $pythons; do
+    try "$python"
+    echo "good with $("$python" -VV)"
+done

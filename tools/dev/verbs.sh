@@ -27,6 +27,7 @@ lint | build kernels test format tidy lint | | check the format; clang-tidy; cpp
 docs | build kernels test docs site | | all documentation, with lists of all functions, as a site in build/site
 install [prefix] | build kernels docs | | build and install (/usr/local)
 wheel | build kernels wheel | | the wheel of the Python package in build-wheel/, made by auditwheel (from PyPI, the first time), and tried in an empty environment
+pythons | build kernels wheel | 3 min | the tests of the Python package by each CPython from 3.9 that is at hand (PATH, pyenv, uv), in environments in .deps/pythons (from PyPI, the first time)
 packages [arm64] | build kernels docs site packages | | Debian packages in build-packages/, checked by lintian (arm64: cross-built in build-packages-arm64/, and run by qemu-user); the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
 release [--draft] [short] | build kernels docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
 chroot [release] | chroot | | install and packages tried in a bare Debian 12 (noble: Ubuntu 24.04); as root
