@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: wheel.sh BUILD
+# Usage: wheel.sh BUILD [aarch64]
 # The wheel of the Python package, in BUILD-wheel/, for glibc 2.28 and newer: the modules of
 # python/weft, and of the build libweft, the software HCA, the command, headers and device bitcode.
+# aarch64: BUILD is cross-built.
 # The programs are linked once more, by zig, which has the symbols of old versions of glibc; the
 # command's libraries are linked statically. auditwheel checks what all of it needs.
 set -euo pipefail
@@ -17,12 +18,13 @@ tools=$PWD/.deps/wheel
 }
 export PATH=$tools/bin:$PATH
 export ZIG_GLOBAL_CACHE_DIR=$tools/cache ZIG_LOCAL_CACHE_DIR=$tools/cache
-arch=$(uname -m)
+arch=${2:-$(uname -m)}
+cross=${2:+$2-linux-gnu-}
 rm -rf "$work" && mkdir -p "$work"
 cp -r python "$work/source"
 find "$work/source" -name __pycache__ -exec rm -rf {} +
 prefix=$work/prefix package=$work/source/weft
-cmake --install "$build" --prefix "$prefix" --strip >/dev/null
+cmake --install "$build" --prefix "$prefix" >/dev/null
 mkdir -p "$package/bin" "$package/lib" "$package/share"
 
 # arguments_of TARGET: those with which the build links a target, without -o.
@@ -48,8 +50,8 @@ link_command() {
     local arguments
     arguments=$(arguments_of bin/weft |
         sed -E 's,( /usr/lib/[^ ]+)\.so( |$),\1.a\2,g; s/ -l(dl|m) / /g')
-    (cd "$build" && eval "gcc -r -nostdlib $arguments -l:libz.a" -o "$work/weft.o")
-    objcopy --redefine-sym environ=__environ \
+    (cd "$build" && eval "${cross}gcc -r -nostdlib $arguments -l:libz.a" -o "$work/weft.o")
+    "${cross}objcopy" --redefine-sym environ=__environ \
         --redefine-sym program_invocation_name=__progname_full \
         --redefine-sym program_invocation_short_name=__progname "$work/weft.o"
     link "$1" "-pie $work/weft.o $PWD/tools/wheel/static_libraries.c -ldl -lm"
@@ -67,8 +69,15 @@ link_command "$package/bin/weft"
 }
 cp -r "$prefix/include" "$package/"
 cp -r "$prefix/share/weft" "$package/share/"
-(cd "$work/source" && pip wheel -q --no-deps --no-build-isolation --no-index -w "$work/plain" .)
-auditwheel repair --plat "manylinux_2_28_$arch" --only-plat -w "$work" "$work"/plain/weft-*.whl \
+(cd "$work/source" && _PYTHON_HOST_PLATFORM=linux-$arch pip wheel -q --no-deps --no-build-isolation --no-index -w "$work/plain" .)
+# auditwheel takes wheels of the machine's architecture alone.
+audit() {
+    "$tools/bin/python" -c "import platform, sys
+platform.machine = lambda: '$arch'
+from auditwheel.main import main
+sys.exit(main())" "$@"
+}
+audit repair --plat "manylinux_2_28_$arch" --only-plat -w "$work" "$work"/plain/weft-*.whl \
     >"$work/auditwheel.log" 2>&1 || {
     cat "$work/auditwheel.log"
     exit 1

@@ -26,7 +26,7 @@ format | format | | rewrite the sources as .clang-format says
 lint | build kernels test format tidy lint | | check the format; clang-tidy; cppcheck; list what is large
 docs | build kernels test docs site | | all documentation, with lists of all functions, as a site in build/site
 install [prefix] | build kernels docs | | build and install (/usr/local)
-wheel | build kernels wheel | | the wheel of the Python package in build-wheel/, made by auditwheel (from PyPI, the first time), and tried in an empty environment
+wheel [arm64] | build kernels wheel | | the wheel of the Python package in build-wheel/, made by auditwheel (from PyPI, the first time), and tried in an empty environment of each CPython at hand (arm64: cross-built in build-arm64-wheel/, and run by qemu-user)
 pythons | build kernels wheel | 3 min | the tests of the Python package by each CPython from 3.9 that is at hand (PATH, pyenv, uv), in environments in .deps/pythons (from PyPI, the first time)
 packages [arm64] | build kernels docs site packages | | Debian packages in build-packages/, checked by lintian (arm64: cross-built in build-packages-arm64/, and run by qemu-user); the recipes of packaging/ (RPM, conda, Spack, container) built or checked as far as their tools are here
 release [--draft] [short] | build kernels docs site packages | | tarball, packages, site and SHA256SUMS in build-release/, once the tree is clean and all versions agree; --draft: also before CHANGELOG.md has the date; short: the tarball alone
