@@ -659,6 +659,14 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
     running = getattr(_here, "job", None)
     if running is not None and not running._finalized and running._pid == os.getpid():
         return running  # type: ignore[no-any-return]
+    job = join(heap, unique_id, rank, size, group)
+    _here.job = job
+    return job
+
+
+def join(heap: Union[int, str], unique_id: Optional[bytes], rank: int, size: int,
+         group: Any = None) -> Job:
+    """As init(), for one more job of this process."""
     attr = b.weft_init_attr()
     attr.size = ctypes.sizeof(attr)
     attr.thread = b.WEFT_THREAD_MULTIPLE
@@ -680,7 +688,6 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
         check(calls.set_interrupt(None, _handle_signals, None))
     check(calls.init(ctypes.byref(handle), ctypes.byref(attr)))
     job = Job(handle.value or 0)
-    _here.job = job
     if group is None:
         _jobs.add(job)
     return job

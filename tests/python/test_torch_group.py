@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed over the backend "weft", CPU tensors, compared with loops over all ranks."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+import torch.distributed as dist  # noqa: E402
+
+import weft.torch  # noqa: E402
+
+REDUCED = ["int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+MOVED = REDUCED + ["bool", "complex64", "complex128"]
+# One element, an odd number, more than a buffer of 4 MiB.
+SIZES = [0, 1, 77, 3 << 20]
+
+
+def at_ranks(size, tmp_path, body, *arguments):
+    """Runs body(rank, size) in processes that have made the group."""
+    store = tmp_path / f"store{random.random()}"
+
+    def at_pe(job):
+        torch.set_num_threads(1)
+        dist.init_process_group("weft", init_method=f"file://{store}", rank=job.rank,
+                                world_size=size)
+        result = body(job.rank, size, *arguments)
+        dist.barrier()
+        dist.destroy_process_group()
+        return result
+
+    return weft.spawn(at_pe, size)
+
+
+def values(rank, count, name, seed=0):
+    """Small numbers, of which sums and products are exact."""
+    made = torch.Generator().manual_seed(seed * 100 + rank)
+    numbers = torch.randint(0, 3, (count,), generator=made)
+    return numbers.to(getattr(torch, name))
+
+
+def reduced(operation, parts):
+    result = parts[0].clone()
+    for part in parts[1:]:
+        result = {"SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum,
+                  "MAX": torch.maximum, "BAND": torch.bitwise_and, "BOR": torch.bitwise_or,
+                  "BXOR": torch.bitwise_xor}[operation](result, part)
+    return result
+
+
+def operations_of(name):
+    exact = ["SUM", "PRODUCT", "MIN", "MAX"]
+    return exact if "float" in name else exact + ["BAND", "BOR", "BXOR"]
+
+
+def reductions(rank, size):
+    for name in REDUCED:
+        for count in SIZES if name in ("int32", "float32") else SIZES[1:3]:
+            parts = [values(peer, count * size, name) for peer in range(size)]
+            for operation in operations_of(name) if count < 100 else ["SUM"]:
+                op = getattr(dist.ReduceOp, operation)
+                want = reduced(operation, parts)
+                x = parts[rank].clone()
+                dist.all_reduce(x, op=op)
+                assert torch.equal(x, want), (name, count, operation)
+                x = parts[rank].clone()
+                dist.reduce(x, size - 1, op=op)
+                assert torch.equal(x, want if rank == size - 1 else parts[rank])
+                out = torch.empty(count, dtype=want.dtype)
+                dist.reduce_scatter(out, list(parts[rank].view(size, count)), op=op)
+                assert torch.equal(out, want.view(size, count)[rank])
+                dist._reduce_scatter_base(out.zero_(), parts[rank], op=op)
+                assert torch.equal(out, want.view(size, count)[rank])
+    x = torch.tensor([1.0, 2.0]) * (rank + 1)
+    dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    assert torch.equal(x, torch.tensor([1.0, 2.0]) * (size + 1) / 2)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_reductions(tmp_path, size):
+    at_ranks(size, tmp_path, reductions)
+
+
+def moves(rank, size):
+    root = size - 1
+    for name in MOVED:
+        for count in SIZES if name in ("bool", "float32") else SIZES[1:3]:
+            parts = [values(peer, count, name, 1) for peer in range(size)]
+            mine = parts[rank]
+            x = mine.clone()
+            dist.broadcast(x, root)
+            assert torch.equal(x, parts[root])
+            outs = [torch.empty_like(mine) for _ in range(size)]
+            dist.all_gather(outs, mine)
+            assert all(torch.equal(a, b) for a, b in zip(outs, parts))
+            flat = torch.empty(count * size, dtype=mine.dtype)
+            dist._all_gather_base(flat, mine)
+            assert torch.equal(flat, torch.cat(parts))
+            outs = [torch.empty_like(mine) for _ in range(size)] if rank == root else None
+            dist.gather(mine, outs, root)
+            assert rank != root or all(torch.equal(a, b) for a, b in zip(outs, parts))
+            x = torch.empty_like(mine)
+            dist.scatter(x, parts if rank == root else None, root)
+            assert torch.equal(x, mine)
+            out = torch.empty(count * size, dtype=mine.dtype)
+            dist.all_to_all_single(out, torch.cat([mine] * size))
+            assert torch.equal(out, torch.cat(parts))
+    # Uneven: rank r gets r + 2 * s + 1 rows of rank s.
+    send = [rank * 2 + peer + 1 for peer in range(size)]
+    take = [peer * 2 + rank + 1 for peer in range(size)]
+    source = torch.arange(sum(send) * 3).view(-1, 3) + rank * 1000
+    out = torch.zeros(sum(take), 3, dtype=torch.int64)
+    dist.all_to_all_single(out, source, take, send)
+    want = []
+    for peer in range(size):
+        theirs = [peer * 2 + to + 1 for to in range(size)]
+        begin = sum(theirs[:rank])
+        whole = torch.arange(sum(theirs) * 3).view(-1, 3) + peer * 1000
+        want.append(whole[begin:begin + theirs[rank]])
+    assert torch.equal(out, torch.cat(want))
+    outs = [torch.zeros_like(part) for part in want]
+    dist.all_to_all(outs, list(torch.split(source, send)))
+    assert all(torch.equal(a, b) for a, b in zip(outs, want))
+    outs = [torch.zeros(peer + 1) for peer in range(size)]
+    dist.all_gather(outs, torch.full((rank + 1,), float(rank)))
+    assert all(torch.equal(outs[peer], torch.full((peer + 1,), float(peer)))
+               for peer in range(size))
+    # Tensors that are not contiguous, and objects.
+    x = torch.zeros(6, 4)
+    x.t()[1:3] = float(rank + 1)
+    dist.all_reduce(x.t()[1:3])
+    assert x[:, 1:3].eq(size * (size + 1) / 2).all() and x[:, ::3].eq(0).all()
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank, "list": list(range(rank))})
+    assert objects == [{"rank": peer, "list": list(range(peer))} for peer in range(size)]
+    listed = [{"of": rank}, "x" * rank]
+    dist.broadcast_object_list(listed, root)
+    assert listed == [{"of": root}, "x" * root]
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    assert work.wait() in (True, None) and work.is_completed()
+    assert work.get_future().wait()[0][0].item() == size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_moves(tmp_path, size):
+    at_ranks(size, tmp_path, moves)
+
+
+def messages(rank, size):
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 1000, 1 << 20):  # the last one is larger than the ring
+        x, y = torch.arange(count) * (rank + 1), torch.empty(count, dtype=torch.int64)
+        sent = dist.isend(x, right)
+        dist.recv(y, left)
+        sent.wait()
+        assert torch.equal(y, torch.arange(count) * (left + 1))
+    # By tag, in another order than they were sent, and posted before and after they arrive.
+    works = [dist.isend(torch.full((tag * 50000 + 1,), tag), right, tag=tag) for tag in range(6)]
+    for tag in (3, 0, 5, 1, 4, 2):
+        y = torch.zeros(tag * 50000 + 1, dtype=torch.int64)
+        work = dist.irecv(y, left, tag=tag)
+        work.wait()
+        assert work.is_completed() and (y == tag).all()
+    for work in works:
+        work.wait()
+    # Several receives of one tag match in order.
+    ys = [torch.zeros(1) for _ in range(5)]
+    works = [dist.irecv(y, left) for y in ys]
+    for i in range(5):
+        dist.send(torch.tensor([float(i)]), right)
+    for i in (4, 0, 3, 1, 2):
+        works[i].wait()
+    assert [y.item() for y in ys] == [0, 1, 2, 3, 4]
+    if rank:
+        dist.send(torch.tensor([rank]), 0, tag=9)
+    else:
+        y, found = torch.zeros(1, dtype=torch.int64), []
+        for _ in range(size - 1):
+            source = dist.recv(y, tag=9)
+            assert source == y.item()
+            found.append(source)
+        assert sorted(found) == list(range(1, size))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_messages(tmp_path, size):
+    at_ranks(size, tmp_path, messages)
+
+
+def schedule(rank, size, seed):
+    """The same random operations at every rank, over groups that share members, with a rank that
+    is late."""
+    draw = random.Random(seed)
+    groups = [(list(range(size)), None)]
+    for members in ([0, 1], [1, 2], [0, 2], [2]):
+        groups.append((members, dist.new_group(members)))
+    for step in range(150):
+        members, group = draw.choice(groups)
+        what, count = draw.randrange(5), draw.choice((1, 5, 2000, 300000))
+        late = draw.randrange(size * 4)
+        root = draw.choice(members)
+        if rank not in members:
+            continue
+        if rank == late:
+            time.sleep(0.002)
+        mine, n = torch.full((count,), float(rank + step)), len(members)
+        total = float(sum(peer + step for peer in members))
+        if what == 0:
+            dist.all_reduce(mine, group=group)
+            assert (mine == total).all()
+        elif what == 1:
+            dist.broadcast(mine, root, group=group)
+            assert (mine == root + step).all()
+        elif what == 2:
+            outs = [torch.empty(count) for _ in members]
+            dist.all_gather(outs, mine, group=group)
+            assert all((out == peer + step).all() for out, peer in zip(outs, members))
+        elif what == 3:
+            outs = [torch.empty(count) for _ in members] if rank == root else None
+            dist.gather(mine, outs, root, group=group)
+            assert rank != root or all((out == peer + step).all()
+                                       for out, peer in zip(outs, members))
+        else:
+            out = torch.empty(count * n)
+            dist.all_to_all_single(out, mine.repeat(n), group=group)
+            assert all((part == peer + step).all()
+                       for part, peer in zip(out.view(n, count), members))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_schedule_of_several_groups(tmp_path, seed):
+    at_ranks(3, tmp_path, schedule, seed)
+
+
+def train(rank, size):
+    """Returns the parameters after steps over the same batches, divided over the ranks."""
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step in range(4):
+        batch = torch.randn(8, 12, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        model(batch[rank * 8 // size:(rank + 1) * 8 // size]).pow(2).mean().backward()
+        optimizer.step()
+    return [parameter.tolist() for parameter in model.parameters()]
+
+
+def test_ddp(tmp_path):
+    alone, = at_ranks(1, tmp_path, train)
+    first, second = at_ranks(2, tmp_path, train)
+    assert first == second
+    for mine, theirs in zip(alone, first):
+        assert torch.allclose(torch.tensor(mine), torch.tensor(theirs), rtol=1e-5, atol=1e-7)
+
+
+def bad_input(rank, size):
+    def raises(kind, words, call, *arguments, **named):
+        with pytest.raises(kind) as caught:
+            call(*arguments, **named)
+        assert words in str(caught.value), str(caught.value)
+
+    x = torch.ones(4)
+    group = dist.distributed_c10d._get_default_group()
+    raises(weft.InvalidArgument, "a list of 1 tensors, and the group has 2 ranks",
+           group.allgather, [[x]], [x])
+    raises(weft.InvalidArgument, "tensors of torch.float32 and torch.int64", group.allgather,
+           [[torch.ones(4, dtype=torch.int64), x]], [x])
+    raises(weft.InvalidArgument, "all_gather_into_tensor: tensors of 4 and 4 elements",
+           dist._all_gather_base, x.clone(), x)
+    raises(weft.InvalidArgument, "splits [1, 1] of a tensor of 4 rows", dist.all_to_all_single,
+           x.clone(), x, [1, 1], [2, 2])
+    raises(weft.InvalidArgument, "3 rows are no 2 equal parts", dist.all_to_all_single,
+           torch.ones(3), torch.ones(3))
+    raises(weft.InvalidType, "torch.qint8", group.allreduce,
+           [torch.quantize_per_tensor(x, 1.0, 0, torch.qint8)])
+    dist.broadcast(x, 0)  # the group still works
+    raises(weft.InvalidArgument, "send: rank 2; the group has ranks 0 to 1",
+           group.send, [x], 2, 0)
+    y = torch.zeros(2)
+    if rank == 0:
+        dist.send(x, 1)
+    else:
+        raises(weft.InvalidArgument, "rank 0 sent 16 bytes, and the tensor has 8", dist.recv, y, 0)
+
+
+def test_bad_input(tmp_path):
+    at_ranks(2, tmp_path, bad_input)
+
+
+def differ(rank, size):
+    dist.all_reduce(torch.ones(3))
+    with pytest.raises(weft.Mismatch) as caught:
+        dist.all_reduce(torch.ones(3 + rank))
+    mine, theirs = f"allreduce(float32[{3 + rank}]", f"allreduce(float32[{4 - rank}]"
+    assert f"rank {rank} calls {mine}" in str(caught.value) and theirs in str(caught.value)
+
+
+def test_members_that_differ(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    dist.set_debug_level_from_env()
+    try:
+        at_ranks(2, tmp_path, differ)
+    finally:
+        monkeypatch.delenv("TORCH_DISTRIBUTED_DEBUG")
+        dist.set_debug_level_from_env()
+
+
+def test_rank_is_killed(tmp_path):
+    def body(rank, size):
+        for step in range(10000):
+            if rank == 1 and step == 50:
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                dist.all_reduce(torch.ones(1000))
+            except weft.PeerDead as error:
+                assert "PE 1" in str(error)
+                os._exit(7)
+
+    begun = time.monotonic()
+    with pytest.raises(weft.PEsFailed) as caught:
+        at_ranks(3, tmp_path, body)
+    assert time.monotonic() - begun < 20
+    assert "exited with status 7" in str(caught.value) and "signal 9" in str(caught.value)
