@@ -7,10 +7,12 @@
     dist.init_process_group("weft")     # under torchrun, or with a store, rank and world_size
 
 Each process group is a job of its own, whose PEs meet by the group's store. Collectives of CPU
-tensors go through symmetric memory; those of GPU tensors are copied to the host and back. They are
-complete when the call returns, also with async_op=True. Messages between two members go through a
-ring of the receiver's memory; a thread sends what does not fit. Reductions combine elements in the
-order of ranks: every rank gets the same bits.
+tensors go through symmetric memory, and are complete when the call returns, also with
+async_op=True. Those of GPU tensors run on torch's current stream; uneven ones, gather, scatter and
+messages are copied to the host and back. Messages between two members go through a ring in the
+receiver's memory: a thread for each receiver sends what does not fit, and one thread takes what
+arrives for receives that nobody waits for. Reductions combine elements in the order of ranks: every
+rank gets the same bits.
 
 Waits end after WEFT_WAIT_LIMIT, and when a peer dies: weft.Timeout and weft.PeerDead name it. With
 TORCH_DISTRIBUTED_DEBUG=DETAIL the members compare operation, shapes, types, reduction and root
@@ -18,8 +20,10 @@ before a collective; a difference raises weft.Mismatch with the arguments of two
 """
 
 import ctypes
+import queue
 import struct
 import threading
+import time
 from collections import deque
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -30,7 +34,7 @@ from . import _bindings as b
 from ._dtypes import DType, dtype_of
 from ._job import join, unique_id
 from ._library import calls, check
-from .errors import InvalidArgument, InvalidOperation, Mismatch
+from .errors import InvalidArgument, InvalidOperation, Mismatch, WeftError
 
 _c10d: Any = torch._C._distributed_c10d
 _Work: Any = _c10d.Work
@@ -176,12 +180,14 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._put, self._taken = [0] * size, [0] * size
         self._posted: List[Deque[_Message]] = [deque() for _ in range(size)]
         self._unexpected: List[Deque[Tuple[int, Any]]] = [deque() for _ in range(size)]
-        self._arriving: Dict[int, Any] = {}
-        self._lock = threading.RLock()
-        self._queue: Deque[Tuple[_Sent, bytes, Any]] = deque()
+        self._lock = threading.RLock()  # of what receives use
+        self._receives = threading.Semaphore(0)  # posted ones that the thread has not seen
+        self._receiver: Optional[threading.Thread] = None
+        self._sending = [threading.Lock() for _ in range(size)]
+        self._queues: Dict[int, "queue.SimpleQueue[Tuple[_Sent, bytes, Any]]"] = {}
         self._queued = [0] * size
-        self._wake = threading.Condition()
-        self._sender: Optional[threading.Thread] = None
+        self._on_gpu: Dict[int, bool] = {}  # by GPU: whether collectives run on its streams
+        self._gpu_memory: Any = None
         self._detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
 
     def getBackendName(self) -> str:
@@ -241,8 +247,48 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                 # The root, or another member, does not wait for all: it could be two ahead.
                 check(calls.sync(self._team))
 
+    def _stream(self, *tensors: Any) -> Optional[int]:
+        """Returns torch's current stream of the GPU of tensors whose collective runs there, else
+        None: they go through the host. The same at every member."""
+        if not tensors[0].is_cuda:
+            return None
+        gpu = tensors[0].device.index
+        if gpu not in self._on_gpu:
+            self._on_gpu[gpu] = self._open_gpu(gpu)
+        if not self._on_gpu[gpu]:
+            return None
+        for tensor in tensors:
+            if not tensor.is_cuda or tensor.device.index != gpu or not tensor.is_contiguous():
+                raise InvalidArgument(f"a tensor on {tensor.device} with strides "
+                                      f"{tuple(tensor.stride())}, and the first one is on GPU "
+                                      f"{gpu}: give contiguous tensors of one GPU")
+        return int(torch.cuda.current_stream(gpu).cuda_stream)
+
+    def _open_gpu(self, gpu: int) -> bool:
+        """Whether every member's tensors are on the GPU that its PE uses, and streams can do its
+        collectives. Collective."""
+        try:
+            if self._gpu_memory is None:
+                self._gpu_memory = self._job.zeros(16, "u1", kind="gpu")
+            # Collectives of larger teams on streams are host functions.
+            good = self._size <= 64 and int(self._job.gpu()["ordinal"]) == gpu
+            for rank in range(self._size):
+                good = good and bool(self._job.gpu_pair(rank)["usable"])
+        except WeftError:
+            good = False
+        for _ in self._pieces(8, 1, 8):
+            ctypes.memmove(self._src, struct.pack("<Q", good), 8)
+            check(calls.allreduce(self._team, self._src, self._src, 1, b.WEFT_UINT64, b.WEFT_MIN))
+            good = ctypes.string_at(self._src, 1) == b"\1"
+        return good
+
     def _reduce_all(self, tensor: Any, op: int) -> None:
         dtype = _one_type([tensor])
+        stream = self._stream(tensor)
+        if stream is not None:
+            check(calls.allreduce_on_stream(self._team, tensor.data_ptr(), tensor.data_ptr(),
+                                            tensor.numel(), dtype.weft, op, stream))
+            return
         host = _Host(tensor)
         for at, size in self._pieces(host.nbytes, 1, dtype.itemsize):
             ctypes.memmove(self._src, host.address + at, size)
@@ -265,6 +311,12 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._compare("reduce", tensors, op, opts.rootRank)
         for tensor in tensors:
             dtype = _one_type([tensor])
+            stream = self._stream(tensor)
+            if stream is not None:
+                result = tensor if self._rank == opts.rootRank else torch.empty_like(tensor)
+                check(calls.reduce_on_stream(self._team, result.data_ptr(), tensor.data_ptr(),
+                                             tensor.numel(), dtype.weft, op, opts.rootRank, stream))
+                continue
             host = _Host(tensor)
             for at, size in self._pieces(host.nbytes, 1, dtype.itemsize, True):
                 ctypes.memmove(self._src, host.address + at, size)
@@ -280,6 +332,12 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._compare("broadcast", tensors, opts.rootRank)
         is_root = self._rank == opts.rootRank
         for tensor in tensors:
+            stream = self._stream(tensor)
+            if stream is not None:
+                check(calls.broadcast_on_stream(self._team, tensor.data_ptr(), tensor.data_ptr(),
+                                                tensor.numel() * tensor.element_size(),
+                                                opts.rootRank, stream))
+                continue
             host = _Host(tensor, is_root)
             for at, size in self._pieces(host.nbytes, 1, 1, True):
                 if is_root:
@@ -307,11 +365,19 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             part.write_back()
 
     def allgather(self, output_lists: List[List[Any]], inputs: List[Any], opts: Any = None) -> Any:
-        self._compare("allgather", [] if self._uneven(output_lists) else inputs)
+        uneven = self._uneven(output_lists)
+        self._compare("allgather", [] if uneven else inputs)
         for outputs, source in zip(output_lists, inputs):
             self._check_list("allgather", outputs)
             _check_type([source, *outputs])
             self._check_size("allgather", outputs[self._rank], source)
+            if not uneven and source.is_cuda and self._stream(source) is not None:
+                flat = torch.empty((self._size, *source.shape), dtype=source.dtype,
+                                   device=source.device)
+                self._allgather_base(flat, source)
+                for output, part in zip(outputs, flat):
+                    output.detach().copy_(part)
+                continue
             self._gather_all([_Host(output, False) for output in outputs], _Host(source))
         return _done(output_lists)
 
@@ -340,6 +406,11 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._compare("all_gather_into_tensor", [source])
         _check_type([output, source])
         self._check_size("all_gather_into_tensor", output, source, self._size)
+        stream = self._stream(output, source)
+        if stream is not None:
+            check(calls.allgather_on_stream(self._team, output.data_ptr(), source.data_ptr(),
+                                            source.numel() * source.element_size(), stream))
+            return _done([output])
         host = _Host(output, False)
         self._gather_all(self._split(host), _Host(source))
         host.write_back()
@@ -422,6 +493,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         for output, inputs in zip(outputs, input_lists):
             self._check_list("reduce_scatter", inputs)
             self._check_size("reduce_scatter", output, inputs[self._rank])
+            if not self._uneven([inputs]) and output.is_cuda and self._stream(output) is not None:
+                self._reduce_scatter_base(output, torch.stack(list(inputs)), opts)
+                continue
             self._reduce_parts(_Host(output, False), [_Host(part) for part in inputs],
                                _one_type([output, *inputs]), op)
         return _done(outputs)
@@ -430,6 +504,12 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         op = _operation_of(opts.reduceOp)
         self._compare("reduce_scatter_tensor", [source], op)
         self._check_size("reduce_scatter_tensor", source, output, self._size)
+        stream = self._stream(output, source)
+        if stream is not None:
+            check(calls.reducescatter_on_stream(self._team, output.data_ptr(), source.data_ptr(),
+                                                output.numel(), _one_type([output, source]).weft,
+                                                op, stream))
+            return _done([output])
         self._reduce_parts(_Host(output, False), self._split(_Host(source)),
                            _one_type([output, source]), op)
         return _done([output])
@@ -492,6 +572,12 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         _check_type([output, source])
         if even:
             self._check_size("all_to_all_single", output, source)
+            stream = self._stream(output, source) if source.shape[0] % self._size == 0 else None
+            if stream is not None:
+                check(calls.alltoall_on_stream(
+                    self._team, output.data_ptr(), source.data_ptr(),
+                    source.numel() // self._size * source.element_size(), stream))
+                return _done([output])
         host = _Host(output, False)
         self._exchange(self._by_splits(host, output_splits),
                        self._by_splits(_Host(source), input_splits), even)
@@ -566,7 +652,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         tensor = self._check_peer("send", dst, tensors)
         host = _Host(tensor)
         head = _HEAD.pack(tag, host.nbytes)
-        with self._wake:
+        with self._sending[dst]:
             if not self._queued[dst] and self._room(dst) >= len(head) + host.nbytes:
                 kept = ctypes.create_string_buffer(head, len(head))
                 self._store(dst, ctypes.addressof(kept), len(head))
@@ -575,30 +661,49 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                 self._announce(dst)
                 return _done([tensor])
             work = _Sent(self, tensor, dst, tag)
-            self._queue.append((work, head, host))
             self._queued[dst] += 1
-            if self._sender is None:
-                self._sender = threading.Thread(target=self._serve, daemon=True,
-                                                name="weft sender")
-                self._sender.start()
-            self._wake.notify()
+            if dst not in self._queues:
+                self._queues[dst] = queue.SimpleQueue()
+                threading.Thread(target=self._send_queued, args=(dst,), daemon=True,
+                                 name=f"weft sender to {dst}").start()
+            self._queues[dst].put((work, head, host))
         return work
 
-    def _serve(self) -> None:
+    def _send_queued(self, dst: int) -> None:
         """The thread that sends messages for which there was no room."""
         while True:
-            with self._wake:
-                while not self._queue:
-                    self._wake.wait()
-                work, head, host = self._queue.popleft()
+            work, head, host = self._queues[dst].get()
             error: Optional[BaseException] = None
             try:
-                self._send_all(work.peer, head, host)
+                self._send_all(dst, head, host)
             except BaseException as raised:
                 error = raised
-            with self._wake:
-                self._queued[work.peer] -= 1
+            with self._sending[dst]:
+                self._queued[dst] -= 1
             work.end(error)
+
+    def _receive_posted(self) -> None:
+        """The thread that takes what arrives for receives that nobody waits for: a sender may wait
+        for room while this rank does something else."""
+        while True:
+            self._receives.acquire()
+            time.sleep(0.001)  # most are waited for at once
+            while any(self._posted):
+                for src in range(self._size):
+                    self._take_arrived(src)
+                time.sleep(0.0005)
+
+    def _take_arrived(self, src: int) -> None:
+        """Takes the next message of a sender, if it has arrived and a receive waits."""
+        with self._lock:
+            if self._posted[src] and self._arrived(src) >= _HEAD.size:
+                work = self._posted[src][0]
+                try:
+                    self._take_message(src)
+                except BaseException as error:
+                    if work in self._posted[src]:
+                        self._posted[src].remove(work)
+                    work.end(error)
 
     def recv(self, tensors: List[Any], src: int, tag: int = 0) -> Any:
         tensor = self._check_peer("recv", src, tensors)
@@ -610,6 +715,11 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                     self._deliver(work, data)
                     return work
             self._posted[src].append(work)
+            if self._receiver is None:
+                self._receiver = threading.Thread(target=self._receive_posted, daemon=True,
+                                                  name="weft receiver")
+                self._receiver.start()
+        self._receives.release()
         return work
 
     def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
@@ -686,19 +796,25 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         work.end()
 
     def _progress(self, work: _Message, waits: bool) -> None:
-        """Receives messages from the peer of a receive; waits: until one has come."""
+        """Receives what has arrived from the peer of a receive. waits: until something has."""
         if isinstance(work, _Sent):
             if waits:
                 work.ended.wait()
             return
+        self._take_arrived(work.peer)
         with self._lock:
-            if not work.ended.is_set() and (waits or self._arrived(work.peer) >= _HEAD.size):
-                try:
-                    self._take_message(work.peer)
-                except BaseException as error:
-                    if work in self._posted[work.peer]:
-                        self._posted[work.peer].remove(work)
-                    work.end(error)
+            if not waits or work.ended.is_set():
+                return
+            wanted = self._taken[work.peer] + _HEAD.size
+        # Without the lock: other receives go on.
+        try:
+            self._wait(self._heads + work.peer * 8, wanted)
+        except BaseException as error:
+            with self._lock:
+                if work in self._posted[work.peer]:
+                    self._posted[work.peer].remove(work)
+            if not work.ended.is_set():
+                work.end(error)
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any = None) -> ProcessGroup:

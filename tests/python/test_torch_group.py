@@ -159,6 +159,20 @@ def messages(rank, size):
         dist.recv(y, left)
         sent.wait()
         assert torch.equal(y, torch.arange(count) * (left + 1))
+    # Each waits for its send first, and for a collective while a large message is on its way.
+    x, y = torch.full((1 << 19,), rank), torch.empty(1 << 19, dtype=torch.int64)
+    receive, send = dist.irecv(y, left), dist.isend(x, right)
+    send.wait()
+    receive.wait()
+    assert (y == left).all()
+    receive = dist.irecv(y, left, tag=1)
+    send = dist.isend(x + 7, right, tag=1)
+    if rank == 0:
+        send.wait()
+    dist.all_reduce(torch.ones(1))
+    receive.wait()
+    send.wait()
+    assert (y == left + 7).all()
     # By tag, in another order than they were sent, and posted before and after they arrive.
     works = [dist.isend(torch.full((tag * 50000 + 1,), tag), right, tag=tag) for tag in range(6)]
     for tag in (3, 0, 5, 1, 4, 2):
