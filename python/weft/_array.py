@@ -621,7 +621,8 @@ class RawArray(Array):
         """Returns a torch tensor of the same memory."""
         import torch
 
-        return torch.from_dlpack(self)
+        library: Any = torch
+        return library.from_dlpack(self)
 
     def cupy(self) -> Any:
         """Returns a CuPy array of the same memory."""

@@ -6,15 +6,14 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from . import _bindings as b
-from ._array import Block, Memory, RawArray, contiguous, describe, memory_of
+from ._array import Block, Memory, contiguous, describe, memory_of
 from ._dtypes import DType, DTypeLike, dtype_of
 from ._library import calls, check
 from ._stream import stream_of
-from .errors import InvalidArgument, InvalidType, OutOfRange, Unsupported
+from .errors import InvalidArgument, InvalidType
 
 if TYPE_CHECKING:
     from ._collectives import Collectives
-    from ._job import Job
 
 
 class _Own(Block):
@@ -250,8 +249,8 @@ class Experts:
                 rows.scales = framework.empty((self.rows, self.scales), float32)
                 wanted.scales = memory_of(rows.scales).address
         layout = memory_of(rows._layout).address
-        check(calls.experts_dispatch_receive_on_stream(self._require(), ctypes.byref(wanted), layout,
-                                                       stream))
+        check(calls.experts_dispatch_receive_on_stream(self._require(), ctypes.byref(wanted),
+                                                       layout, stream))
         if wait:
             framework.wait()
             self.check()

@@ -187,7 +187,8 @@ class File:
             one.pe = pe[0] if pe and pe[0] is not None else self._job.rank
             one.result = ctypes.addressof(result)
             handles.append(FileHandle(self, array, result))
-        status = call(self._require(), ctypes.addressof(ctypes.c_char.from_buffer(listed)), len(parts))
+        first = ctypes.c_char.from_buffer(listed)
+        status = call(self._require(), ctypes.addressof(first), len(parts))
         if status:
             raise_error(status, self._job, *[part[0] for part in parts if len(part) > 2])
         return handles

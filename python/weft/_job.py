@@ -288,11 +288,12 @@ class Job(Operations, Team):
         else:
             shape, found = _shape_of_values(values)
             array = self._allocate(shape, found if dtype is None else dtype, kind or "host", 0)
-            if hasattr(values, "get") and memory is not None and memory.gpu:
-                values = values.get()  # CuPy
-            elif hasattr(values, "cpu"):
-                values = values.detach().cpu().numpy()
-            array[...] = values
+            given: Any = values
+            if hasattr(given, "get") and memory is not None and memory.gpu:
+                given = given.get()  # CuPy
+            elif hasattr(given, "cpu"):
+                given = given.detach().cpu().numpy()
+            array[...] = given
         self.barrier()
         return array
 

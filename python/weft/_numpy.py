@@ -80,7 +80,8 @@ class NumpyArray(Array, numpy.ndarray):
         """Returns a torch tensor of the same memory."""
         import torch
 
-        return torch.from_numpy(self.view(numpy.ndarray))
+        library: Any = torch
+        return library.from_numpy(self.view(numpy.ndarray))
 
     def jax(self) -> Any:
         """Returns a JAX array of the same memory."""

@@ -29,8 +29,9 @@ def stream_of(stream: Any, job: "Job") -> int:
         if hasattr(gpu, "__index__"):
             _check_gpu(gpu.__index__(), stream, job)
     if hasattr(stream, "__cuda_stream__"):
-        method = stream.__cuda_stream__
-        version, handle = method() if callable(method) else method
+        method: Any = stream.__cuda_stream__
+        given: Any = method() if callable(method) else method
+        version, handle = given
         if version != 0:
             raise InvalidArgument(f"{stream!r} has version {version} of __cuda_stream__, and Weft "
                                   "knows 0: give the stream's number instead")
@@ -50,13 +51,14 @@ def _current_of_torch(job: "Job") -> int:
     of this job, whichever GPU is torch's current one."""
     import torch
 
+    library: Any = torch
     mine = job._gpu_ordinal()
     try:
         # What torch's own compilers use: without an object of a stream.
-        gpu = torch._C._cuda_getDevice() if mine is None else mine
-        return int(torch._C._cuda_getCurrentRawStream(gpu))
+        gpu = library._C._cuda_getDevice() if mine is None else mine
+        return int(library._C._cuda_getCurrentRawStream(gpu))
     except AttributeError:
-        return int(torch.cuda.current_stream(mine).cuda_stream)
+        return int(library.cuda.current_stream(mine).cuda_stream)
 
 
 def _check_gpu(gpu: int, stream: Any, job: "Job") -> None:

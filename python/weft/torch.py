@@ -25,10 +25,8 @@ import struct
 import threading
 import time
 from collections import deque
+from importlib import import_module
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
-
-import torch
-import torch.distributed as dist
 
 from . import _bindings as b
 from ._dtypes import DType, dtype_of
@@ -36,6 +34,9 @@ from ._job import join, unique_id
 from ._library import calls, check
 from .errors import InvalidArgument, InvalidOperation, Mismatch, WeftError
 
+# Of any type: torch declares less than it has.
+torch: Any = import_module("torch")
+dist: Any = import_module("torch.distributed")
 _c10d: Any = torch._C._distributed_c10d
 _Work: Any = _c10d.Work
 _Group: Any = dist.ProcessGroup

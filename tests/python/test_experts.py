@@ -56,7 +56,8 @@ def compare(job, seed, dtype, like=lambda array: array, back=lambda array: array
             assert (back(rows.x[row]) == theirs.x[token]).all()
             assert (back(rows.scales[row]) == theirs.scales[token]).all()
             assert (back(rows.topk_idx[row]) == numpy.where(own, idx, -1)).all()
-            assert (back(rows.topk_weights[row]) == numpy.where(own, theirs.weights[token], 0)).all()
+            weights = numpy.where(own, theirs.weights[token], 0)
+            assert (back(rows.topk_weights[row]) == weights).all()
             numpy.add.at(tokens, idx[own], 1)
         assert (back(rows.n_tokens) == tokens).all()
         # Every PE's result is the token times its rank + 1.
