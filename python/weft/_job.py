@@ -4,6 +4,7 @@
 import array
 import atexit
 import ctypes
+import itertools
 import math
 import os
 import sys
@@ -200,6 +201,7 @@ class Job(Operations, Team):
         self._handle_ctx = calls.default_ctx(handle)
         self._size, self._rank = int(calls.n_pes(handle)), int(calls.my_pe(handle))
         self._pid = os.getpid()
+        self._number = next(_numbers)  # of the jobs of this process
         self._blocks: Dict[int, _Held] = {}  # by number
         self._pools: "List[Pool]" = []
         self._ordinal: Optional[int] = None
@@ -208,7 +210,7 @@ class Job(Operations, Team):
         self._since_collect = [0, 0]  # allocations and bytes since blocks were last collected
         self._in_use = 0  # blocks after they were last collected
         self._bits: Optional[Block] = None
-        self._finalized = False
+        self._finalized: bool = False
 
     def __repr__(self) -> str:
         return f"weft.Job(rank={self._rank}, size={self._size})"
@@ -643,6 +645,7 @@ _handle_signals = _Check(_signal_handlers.send)
 
 
 _jobs: "weakref.WeakSet[Job]" = weakref.WeakSet()
+_numbers = itertools.count()
 _here = threading.local()
 
 
@@ -758,5 +761,6 @@ def _at_exit() -> None:
     # A program that failed ends without finalize(): the other PEs see that it has ended.
     if _failed:
         return
-    for job in list(_jobs):
+    # The newest first: jobs that share processes end in the same order everywhere.
+    for job in sorted(_jobs, key=lambda job: -job._number):
         job.finalize()

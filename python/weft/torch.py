@@ -10,9 +10,9 @@ Each process group is a job of its own, whose PEs meet by the group's store. Col
 tensors go through symmetric memory, and are complete when the call returns, also with
 async_op=True. Those of GPU tensors run on torch's current stream; uneven ones, gather, scatter and
 messages are copied to the host and back. Messages between two members go through a ring in the
-receiver's memory: a thread for each receiver sends what does not fit, and one thread takes what
-arrives for receives that nobody waits for. Reductions combine elements in the order of ranks: every
-rank gets the same bits.
+receiver's memory: a thread for each receiver sends what does not fit, and one takes what arrives for
+receives for which the program does not wait. Reductions combine elements in the order of ranks:
+every rank gets the same bits.
 
 Waits end after WEFT_WAIT_LIMIT, and when a peer dies: weft.Timeout and weft.PeerDead name it. With
 TORCH_DISTRIBUTED_DEBUG=DETAIL the members compare operation, shapes, types, reduction and root
@@ -40,6 +40,9 @@ dist: Any = import_module("torch.distributed")
 _c10d: Any = torch._C._distributed_c10d
 _Work: Any = _c10d.Work
 _Group: Any = dist.ProcessGroup
+
+# They end with the process, when a rank that is late needs no other any more.
+_jobs_of_groups: List[Any] = []
 
 _STAGE = 4 << 20  # bytes of each of the four buffers for collectives
 _RING = 256 << 10  # bytes of the messages of one sender that are on their way
@@ -168,6 +171,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         id_ = store.get("weft")
         rings = (_RING + 4096) * size
         self._job = join(4 * _STAGE + rings + (8 << 20), bytes(id_), rank, size)
+        _jobs_of_groups.append(self._job)
         self._team, self._ctx = self._job._handle_team, self._job._handle_ctx
         self._memory = self._job.zeros(4 * _STAGE + size * (_RING + 16), "u1")
         # Source and destination of a collective, and those of the next one: a member that is ahead
@@ -684,7 +688,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             work.end(error)
 
     def _receive_posted(self) -> None:
-        """The thread that takes what arrives for receives that nobody waits for: a sender may wait
+        """The thread that takes what arrives for receives for which the program does not wait: a sender may wait
         for room while this rank does something else."""
         while True:
             self._receives.acquire()

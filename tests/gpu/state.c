@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include <weft/device/control.h>
+#include <weft/gpu.h>
 
 static struct gpu_api driver;
 
@@ -61,6 +62,11 @@ int main(void)
     CHECK(state == again);
     expect_state(job, (CUdeviceptr)(uintptr_t)state, NULL);
 
+    weft_gpu_info gpu = {.size = sizeof gpu};
+    CUcontext context;
+    OK(weft_gpu_query(job, &gpu));
+    CHECK(driver.DevicePrimaryCtxRetain(&context, gpu.ordinal) == CUDA_SUCCESS &&
+          driver.CtxPushCurrent(context) == CUDA_SUCCESS);
     load_module(sizeof copy, &module);
     OK(weft_module_init(job, module));
     CHECK(driver.ModuleGetGlobal(&symbol, &bytes, module, "weft_dev_state") == CUDA_SUCCESS);

@@ -9,6 +9,8 @@
 
 #include <weft/simt_executor.h>
 
+#define NAME_TEXT(name) #name
+
 #define EXPERTS_SIMT(name, threads)                                                                \
     static void run_##name(const void *call)                                                       \
     {                                                                                              \
@@ -24,7 +26,8 @@ static weft_status launch_simt(enum experts_kernel kernel, unsigned blocks, unsi
         const char *name;
         void (*run)(const void *call);
     } kernels[EXPERTS_KERNEL_COUNT] = {
-#define EXPERTS_ENTRY(name, threads) [EXPERTS_##name] = {"weft_experts_" #name, run_##name},
+#define EXPERTS_ENTRY(name, threads)                                                               \
+    [EXPERTS_##name] = {NAME_TEXT(weft_experts_##name), run_##name},
         EXPERTS_KERNELS(EXPERTS_ENTRY)
 #undef EXPERTS_ENTRY
     };
@@ -49,7 +52,7 @@ weft_status experts_launch(struct weft_experts *experts, enum experts_kernel ker
                                       .what = "dispatch and combine of experts",
                                       .kernels = EXPERTS_KERNEL_COUNT,
                                       .names = {
-#define EXPERTS_NAME(name, threads) [EXPERTS_##name] = "weft_experts_" #name,
+#define EXPERTS_NAME(name, threads) [EXPERTS_##name] = NAME_TEXT(weft_experts_##name),
                                           EXPERTS_KERNELS(EXPERTS_NAME)
 #undef EXPERTS_NAME
                                       }};
