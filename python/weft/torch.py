@@ -10,8 +10,8 @@ Each process group is a job of its own, whose PEs meet by the group's store. Col
 tensors go through symmetric memory, and are complete when the call returns, also with
 async_op=True. Those of GPU tensors run on torch's current stream; uneven ones, gather, scatter and
 messages are copied to the host and back. Messages between two members go through a ring in the
-receiver's memory: a thread for each receiver sends what does not fit, and one takes what arrives for
-receives for which the program does not wait. Reductions combine elements in the order of ranks:
+receiver's memory: a thread for each receiver sends what does not fit, and one takes what arrives
+for receives for which the program does not wait. Reductions combine elements in the order of ranks:
 every rank gets the same bits.
 
 Waits end after WEFT_WAIT_LIMIT, and when a peer dies: weft.Timeout and weft.PeerDead name it. With
@@ -688,8 +688,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             work.end(error)
 
     def _receive_posted(self) -> None:
-        """The thread that takes what arrives for receives for which the program does not wait: a sender may wait
-        for room while this rank does something else."""
+        """The thread that takes what arrives for receives for which the program does not wait: a
+        sender may wait for room while this rank does something else."""
         while True:
             self._receives.acquire()
             time.sleep(0.001)  # most are waited for at once
