@@ -110,6 +110,20 @@ def moves(rank, size):
             out = torch.empty(count * size, dtype=mine.dtype)
             dist.all_to_all_single(out, torch.cat([mine] * size))
             assert torch.equal(out, torch.cat(parts))
+    # Ranks that do not wait for each other: one that is late gets what was meant for it.
+    for late in range(size):
+        for turn in range(6):
+            if rank == late and turn == 0:
+                time.sleep(0.02)
+            x = torch.full((1000,), turn if rank == root else -1)
+            dist.broadcast(x, root)
+            assert (x == turn).all(), (late, turn)
+        for turn in range(6):
+            if rank == late and turn == 0:
+                time.sleep(0.02)
+            outs = [torch.empty(1000, dtype=torch.int64) for _ in range(size)]
+            dist.gather(torch.full((1000,), turn), outs if rank == root else None, root)
+            assert rank != root or all((out == turn).all() for out in outs), (late, turn)
     # Uneven: rank r gets r + 2 * s + 1 rows of rank s.
     send = [rank * 2 + peer + 1 for peer in range(size)]
     take = [peer * 2 + rank + 1 for peer in range(size)]
