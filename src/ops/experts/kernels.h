@@ -391,7 +391,8 @@ WEFT_DEVICE void experts_sum_token(const struct experts_call *c, struct experts_
                     v[i] = weft_dev_load_vec16(result + (size_t)i * stride);
             WEFT_UNROLL
             for (int i = 0; i < VECTORS; i++)
-                experts_add(sums[i], v[i], type);
+                if (at + (size_t)i * stride < c->result_bytes)
+                    experts_add(sums[i], v[i], type);
         }
         WEFT_UNROLL
         for (int i = 0; i < VECTORS; i++)
