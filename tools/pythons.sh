@@ -12,8 +12,9 @@ list() {
     for found in /usr/bin/python3 $(compgen -c python3. 2>/dev/null | sort -u) \
         "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3 \
         "${XDG_DATA_HOME:-$HOME/.local/share}"/uv/python/*/bin/python3; do
-        # A name of pyenv in PATH fails where that version is not chosen.
-        version=$("$found" -c 'import sys, ssl, ctypes
+        # Left out: what is no interpreter, and a name of pyenv in PATH, which fails
+        # where that version is not chosen.
+        version=$("$found" -c 'import sys
 if sys.implementation.name == "cpython" and sys.version_info >= (3, 9):
     print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
         case $seen in *" $version "*) continue ;; esac

@@ -150,7 +150,7 @@ class Experts:
         #: Scale factors of a token.
         self.scales = int(attr.scales)
         #: Rows that a PE can receive.
-        self.rows = int(attr.rows) or self.tokens * team.size
+        self.rows = min(int(attr.rows) or 2**32, self.tokens * team.size)
 
     def __repr__(self) -> str:
         return f"weft.Experts(first={self.first}, own={self.own}, rows={self.rows})"

@@ -24,6 +24,7 @@ import queue
 import struct
 import threading
 import time
+from array import array
 from collections import deque
 from importlib import import_module
 from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -51,6 +52,9 @@ _RECORD = 256  # bytes of a call that members compare
 
 _OPERATIONS = {"SUM": b.WEFT_SUM, "AVG": b.WEFT_AVG, "PRODUCT": b.WEFT_PROD, "MIN": b.WEFT_MIN,
                "MAX": b.WEFT_MAX, "BAND": b.WEFT_AND, "BOR": b.WEFT_OR, "BXOR": b.WEFT_XOR}
+
+
+_NAMES = {operation: name for name, operation in _OPERATIONS.items()}
 
 
 def _operation_of(op: Any) -> int:
@@ -184,6 +188,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._tails = self._heads + size * 8  # [receiver] bytes that it has taken from this PE
         self._put, self._taken = [0] * size, [0] * size
         self._posted: List[Deque[_Message]] = [deque() for _ in range(size)]
+        self._posted_any: Deque[_Message] = deque()  # receives from any rank
         self._unexpected: List[Deque[Tuple[int, Any]]] = [deque() for _ in range(size)]
         self._lock = threading.RLock()  # of what receives use
         self._receives = threading.Semaphore(0)  # posted ones that the thread has not seen
@@ -252,6 +257,20 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                 # The root, or another member, does not wait for all: it could be two ahead.
                 check(calls.sync(self._team))
 
+    def _put_parts(self, parts: Sequence[_Host], at: int, size: int) -> None:
+        """Copies what the parts have from `at` on into the source, `size` bytes apart."""
+        for rank, part in enumerate(parts):
+            theirs = min(size, max(part.nbytes - at, 0))
+            if theirs:
+                ctypes.memmove(self._src + rank * size, part.address + at, theirs)
+
+    def _take_parts(self, parts: Sequence[_Host], at: int, size: int) -> None:
+        """The reverse, out of the destination."""
+        for rank, part in enumerate(parts):
+            theirs = min(size, max(part.nbytes - at, 0))
+            if theirs:
+                ctypes.memmove(part.address + at, self._dst + rank * size, theirs)
+
     def _stream(self, *tensors: Any) -> Optional[int]:
         """Returns torch's current stream of the GPU of tensors whose collective runs there, else
         None: they go through the host. The same at every member."""
@@ -304,7 +323,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def allreduce(self, tensors: List[Any], opts: Any = None) -> Any:
         op = _operation_of(opts.reduceOp if opts is not None else dist.ReduceOp.SUM)
-        self._compare("allreduce", tensors, op)
+        self._compare("allreduce", tensors, _NAMES[op])
         for tensor in tensors:
             self._reduce_all(tensor, op)
         return _done(tensors)
@@ -313,7 +332,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def reduce(self, tensors: List[Any], opts: Any) -> Any:
         op = _operation_of(opts.reduceOp)
-        self._compare("reduce", tensors, op, opts.rootRank)
+        self._compare("reduce", tensors, _NAMES[op], f"root {opts.rootRank}")
         for tensor in tensors:
             dtype = _one_type([tensor])
             stream = self._stream(tensor)
@@ -334,7 +353,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         return _done(tensors)
 
     def broadcast(self, tensors: List[Any], opts: Any) -> Any:
-        self._compare("broadcast", tensors, opts.rootRank)
+        self._compare("broadcast", tensors, f"root {opts.rootRank}")
         is_root = self._rank == opts.rootRank
         for tensor in tensors:
             stream = self._stream(tensor)
@@ -358,14 +377,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         """Joins the members' tensors, of sizes that every member knows."""
         most = max(part.nbytes for part in parts)
         for at, size in self._pieces(most, self._size, 1):
-            own = min(size, max(mine.nbytes - at, 0))
-            if own:
-                ctypes.memmove(self._src, mine.address + at, own)
+            self._put_parts([mine], at, size)
             check(calls.allgather(self._team, self._dst, self._src, size))
-            for rank, part in enumerate(parts):
-                theirs = min(size, max(part.nbytes - at, 0))
-                if theirs:
-                    ctypes.memmove(part.address + at, self._dst + rank * size, theirs)
+            self._take_parts(parts, at, size)
         for part in parts:
             part.write_back()
 
@@ -437,7 +451,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         return self.allgather(by_tensor, inputs, opts)
 
     def gather(self, output_lists: List[List[Any]], inputs: List[Any], opts: Any) -> Any:
-        self._compare("gather", inputs, opts.rootRank)
+        self._compare("gather", inputs, f"root {opts.rootRank}")
         for i, source in enumerate(inputs):
             is_root = self._rank == opts.rootRank
             mine = _Host(source)
@@ -449,16 +463,15 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                     self._check_size("gather", output, source)
                 parts = [_Host(output, False) for output in output_lists[i]]
             for at, size in self._pieces(mine.nbytes, self._size, 1, True):
-                ctypes.memmove(self._src, mine.address + at, size)
+                self._put_parts([mine], at, size)
                 check(calls.gather(self._team, self._dst, self._src, size, opts.rootRank))
-                for rank, part in enumerate(parts):
-                    ctypes.memmove(part.address + at, self._dst + rank * size, size)
+                self._take_parts(parts, at, size)
             for part in parts:
                 part.write_back()
         return _done(output_lists)
 
     def scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
-        self._compare("scatter", outputs, opts.rootRank)
+        self._compare("scatter", outputs, f"root {opts.rootRank}")
         for i, output in enumerate(outputs):
             is_root = self._rank == opts.rootRank
             mine = _Host(output, False)
@@ -470,10 +483,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                     self._check_size("scatter", source, output)
                 parts = [_Host(source) for source in input_lists[i]]
             for at, size in self._pieces(mine.nbytes, self._size, 1, True):
-                for rank, part in enumerate(parts):
-                    ctypes.memmove(self._src + rank * size, part.address + at, size)
+                self._put_parts(parts, at, size)
                 check(calls.scatter(self._team, self._dst, self._src, size, opts.rootRank))
-                ctypes.memmove(mine.address + at, self._dst, size)
+                self._take_parts([mine], at, size)
             mine.write_back()
         return _done(outputs)
 
@@ -481,20 +493,16 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         """Reduces part r of all members to member r; sizes may differ by r."""
         most = max(part.nbytes for part in parts)
         for at, size in self._pieces(most, self._size, dtype.itemsize):
-            for rank, part in enumerate(parts):
-                theirs = min(size, max(part.nbytes - at, 0))
-                if theirs:
-                    ctypes.memmove(self._src + rank * size, part.address + at, theirs)
+            self._put_parts(parts, at, size)
             check(calls.reducescatter(self._team, self._dst, self._src, size // dtype.itemsize,
                                       dtype.weft, op))
-            own = min(size, max(output.nbytes - at, 0))
-            if own:
-                ctypes.memmove(output.address + at, self._dst, own)
+            self._take_parts([output], at, size)
         output.write_back()
 
     def reduce_scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
         op = _operation_of(opts.reduceOp)
-        self._compare("reduce_scatter", input_lists[0] if input_lists else [], op)
+        self._compare("reduce_scatter", input_lists[0] if input_lists else [],
+                      _NAMES[op])
         for output, inputs in zip(outputs, input_lists):
             self._check_list("reduce_scatter", inputs)
             self._check_size("reduce_scatter", output, inputs[self._rank])
@@ -507,7 +515,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def _reduce_scatter_base(self, output: Any, source: Any, opts: Any) -> Any:
         op = _operation_of(opts.reduceOp)
-        self._compare("reduce_scatter_tensor", [source], op)
+        self._compare("reduce_scatter_tensor", [source], _NAMES[op])
         self._check_size("reduce_scatter_tensor", source, output, self._size)
         stream = self._stream(output, source)
         if stream is not None:
@@ -537,15 +545,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             check(calls.allreduce(self._team, self._src, self._src, 1, b.WEFT_UINT64, b.WEFT_MAX))
             most, = struct.unpack("<Q", ctypes.string_at(self._src, 8))
         for at, size in self._pieces(most, self._size, 1):
-            for rank, part in enumerate(inputs):
-                theirs = min(size, max(part.nbytes - at, 0))
-                if theirs:
-                    ctypes.memmove(self._src + rank * size, part.address + at, theirs)
+            self._put_parts(inputs, at, size)
             check(calls.alltoall(self._team, self._dst, self._src, size))
-            for rank, part in enumerate(outputs):
-                theirs = min(size, max(part.nbytes - at, 0))
-                if theirs:
-                    ctypes.memmove(part.address + at, self._dst + rank * size, theirs)
+            self._take_parts(outputs, at, size)
         for part in outputs:
             part.write_back()
 
@@ -595,10 +597,6 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._compare("barrier", [])
         check(calls.barrier(self._team))
         return _done([])
-
-    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """As barrier(), whose error names the rank that is missing."""
-        self.barrier()
 
     # ---------------------------------------------------------------------------- messages
 
@@ -693,7 +691,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         while True:
             self._receives.acquire()
             time.sleep(0.001)  # most are waited for at once
-            while any(self._posted):
+            while self._posted_any or any(self._posted):
                 for src in range(self._size):
                     self._take_arrived(src)
                 time.sleep(0.0005)
@@ -701,48 +699,48 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     def _take_arrived(self, src: int) -> None:
         """Takes the next message of a sender, if it has arrived and a receive waits."""
         with self._lock:
-            if self._posted[src] and self._arrived(src) >= _HEAD.size:
-                work = self._posted[src][0]
-                try:
+            waiting = self._posted[src] or self._posted_any
+            if not waiting:
+                return
+            work = waiting[0]
+            try:
+                if self._arrived(src) >= _HEAD.size:
                     self._take_message(src)
-                except BaseException as error:
-                    if work in self._posted[src]:
-                        self._posted[src].remove(work)
-                    work.end(error)
+            except BaseException as error:
+                self._fail(work, error)
+
+    def _fail(self, work: _Message, error: BaseException) -> None:
+        """Ends a receive with an error, unless it has ended."""
+        with self._lock:
+            for posted in (self._posted_any, *self._posted):
+                if work in posted:
+                    posted.remove(work)
+            if not work.ended.is_set():
+                work.end(error)
 
     def recv(self, tensors: List[Any], src: int, tag: int = 0) -> Any:
-        tensor = self._check_peer("recv", src, tensors)
-        work = _Message(self, tensor, src, tag)
+        return self._post(_Message(self, self._check_peer("recv", src, tensors), src, tag), [src],
+                          self._posted[src])
+
+    def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
+        return self._post(_Message(self, tensors[0], -1, tag), range(self._size), self._posted_any)
+
+    def _post(self, work: _Message, sources: Sequence[int], posted: Deque[_Message]) -> Any:
+        """Ends a receive with a message that has come, or appends it to those that wait."""
         with self._lock:
-            for i, (their_tag, data) in enumerate(self._unexpected[src]):
-                if their_tag == tag:
-                    del self._unexpected[src][i]
-                    self._deliver(work, data)
-                    return work
-            self._posted[src].append(work)
+            for src in sources:
+                for i, (tag, data) in enumerate(self._unexpected[src]):
+                    if tag == work.tag:
+                        del self._unexpected[src][i]
+                        work.peer = src
+                        self._deliver(work, data)
+                        return work
+            posted.append(work)
             if self._receiver is None:
                 self._receiver = threading.Thread(target=self._receive_posted, daemon=True,
                                                   name="weft receiver")
                 self._receiver.start()
         self._receives.release()
-        return work
-
-    def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
-        work = _Message(self, tensors[0], -1, tag)
-        with self._lock:
-            while work.peer < 0:
-                for src in range(self._size):
-                    if src == self._rank or self._posted[src]:
-                        continue
-                    if self._unexpected[src] or self._arrived(src) >= _HEAD.size:
-                        if not self._unexpected[src]:
-                            self._take_message(src)
-                        for i, (their_tag, data) in enumerate(self._unexpected[src]):
-                            if their_tag == tag:
-                                del self._unexpected[src][i]
-                                work.peer = src
-                                self._deliver(work, data)
-                                return work
         return work
 
     def _arrived(self, src: int) -> int:
@@ -771,22 +769,27 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         head = ctypes.create_string_buffer(_HEAD.size)
         self._load(src, ctypes.addressof(head), _HEAD.size)
         tag, nbytes = _HEAD.unpack(head.raw)
-        for i, work in enumerate(self._posted[src]):
-            if work.tag == tag:
-                del self._posted[src][i]
-                host = _Host(work.tensor, False)
-                if host.nbytes == nbytes:
-                    self._load(src, host.address, nbytes)
-                    host.write_back()
-                    work.end()
-                    return
-                data = torch.empty(nbytes, dtype=torch.uint8)
-                self._load(src, data.data_ptr(), nbytes)
-                self._deliver(work, data)
-                return
+        work = next((work for work in (*self._posted[src], *self._posted_any) if work.tag == tag),
+                    None)
+        host = None if work is None else _Host(work.tensor, False)
+        if work is not None and host is not None and host.nbytes == nbytes:
+            self._load(src, host.address, nbytes)
+            self._unpost(work, src)
+            host.write_back()
+            work.end()
+            return
         data = torch.empty(nbytes, dtype=torch.uint8)
         self._load(src, data.data_ptr(), nbytes)
-        self._unexpected[src].append((tag, data))
+        if work is None:
+            self._unexpected[src].append((tag, data))
+        else:
+            self._unpost(work, src)
+            self._deliver(work, data)
+
+    def _unpost(self, work: _Message, src: int) -> None:
+        """Takes a receive off those that wait: it has got the message of a sender."""
+        (self._posted[src] if work.peer == src else self._posted_any).remove(work)
+        work.peer = src
 
     def _deliver(self, work: _Message, data: Any) -> None:
         """Ends a receive with the bytes of a message."""
@@ -806,20 +809,23 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             if waits:
                 work.ended.wait()
             return
-        self._take_arrived(work.peer)
+        for src in range(self._size) if work.peer < 0 else [work.peer]:
+            self._take_arrived(src)
         with self._lock:
             if not waits or work.ended.is_set():
                 return
-            wanted = self._taken[work.peer] + _HEAD.size
+            peer, wanted = work.peer, [taken + _HEAD.size for taken in self._taken]
         # Without the lock: other receives go on.
         try:
-            self._wait(self._heads + work.peer * 8, wanted)
+            if peer >= 0:
+                self._wait(self._heads + peer * 8, wanted[peer])
+            else:
+                values, which = array("Q", wanted), ctypes.c_size_t()
+                check(calls.wait_until_any_vector(
+                    self._ctx, b.WEFT_UINT64, self._heads, self._size, None, b.WEFT_GE,
+                    values.buffer_info()[0], ctypes.byref(which)))
         except BaseException as error:
-            with self._lock:
-                if work in self._posted[work.peer]:
-                    self._posted[work.peer].remove(work)
-            if not work.ended.is_set():
-                work.end(error)
+            self._fail(work, error)
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any = None) -> ProcessGroup:

@@ -139,7 +139,7 @@ group_shared() { # several PEs on one GPU
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_collective"
     run "two GPUs, four PEs" 4 90 "$build/bin/job_gpu_signal"
 }
-all_programs="rma atomics signal wait packet collective grid sized extremes own cached private runs"
+all_programs="experts rma atomics signal wait packet collective grid sized extremes own cached private runs"
 all_litmus="message_passing put_signal packet barrier sync store_buffering allreduce slices exchange rooted"
 group_device() { # the operations of device code, over the link, then by a GPU with itself
     extra="WEFT_TARGET=cuda WEFT_PROVE=cached"

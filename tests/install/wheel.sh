@@ -7,6 +7,7 @@
 set -euo pipefail
 wheel=$(realpath "$(ls "$1"/weft-*-py3-none-manylinux_2_28_*.whl)")
 pythons=$("$(dirname "$0")/../../tools/pythons.sh" list)
+[ -n "$pythons" ] || { echo "no CPython from 3.9 was found"; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset PYTHONPATH LIBWEFT

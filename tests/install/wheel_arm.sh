@@ -15,7 +15,6 @@ version=$(apt-cache depends python3-minimal | sed -nE 's/.*Depends: python(3\.[0
 for package in "$folder"/*.deb; do
     dpkg-deb -x "$package" "$folder/root"
 done
-ln -sfn usr/lib "$folder/root/lib" 2>/dev/null || true
 mkdir "$folder/site"
 python3 -m zipfile -e "$wheel" "$folder/site"
 cat >"$folder/two.py" <<'END'
@@ -29,14 +28,15 @@ print(f"{job.rank} {y} {os.uname().machine}\n", end="")
 END
 chmod +x "$folder/site/weft/bin/weft"
 run() { qemu-aarch64-static -L "$folder/root" "$@"; }
+python=$(find "$folder/root" -name "python$version" -type f -perm -u+x | head -n 1)
 run "$folder/site/weft/bin/weft" version
 run "$folder/site/weft/bin/weft" topo --machine tests/machine/machines/gh200.json |
     grep '^gpu0 .*memory NUMA 1$'
 for rank in 0 1; do
     env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
         MASTER_PORT=$((20000 + $$ % 10000)) PYTHONPATH="$folder/site" PYTHONDONTWRITEBYTECODE=1 \
-        PYTHONHOME="$folder/root/usr" timeout 100 qemu-aarch64-static -L "$folder/root" \
-        "$folder/root/usr/bin/python$version" "$folder/two.py" &
+        PYTHONHOME="$(dirname "$(dirname "$python")")" timeout 100 \
+        qemu-aarch64-static -L "$folder/root" "$python" "$folder/two.py" &
 done | sort >"$folder/out"
 cat "$folder/out"
 [ "$(cat "$folder/out")" = "0 [2.0, 2.0, 2.0, 2.0] aarch64

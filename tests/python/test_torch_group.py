@@ -124,6 +124,15 @@ def moves(rank, size):
             outs = [torch.empty(1000, dtype=torch.int64) for _ in range(size)]
             dist.gather(torch.full((1000,), turn), outs if rank == root else None, root)
             assert rank != root or all((out == turn).all() for out in outs), (late, turn)
+    group = dist.distributed_c10d._get_default_group()
+    pair = [torch.full((2,), rank), torch.full((3, 1), rank + 0.5)]
+    lists = [[torch.zeros_like(x) for x in pair] for _ in range(size)]
+    group.allgather_coalesced(lists, pair)
+    assert all(a.eq(peer).all() and b.eq(peer + 0.5).all() for peer, (a, b) in enumerate(lists))
+    outs = [torch.zeros(2 * size, dtype=torch.int64), torch.zeros(3 * size, 1)]
+    group.allgather_into_tensor_coalesced(outs, pair)
+    assert outs[0].tolist() == [peer for peer in range(size) for _ in range(2)]
+    assert outs[1].view(size, 3)[:, 0].tolist() == [peer + 0.5 for peer in range(size)]
     # Uneven: rank r gets r + 2 * s + 1 rows of rank s.
     send = [rank * 2 + peer + 1 for peer in range(size)]
     take = [peer * 2 + rank + 1 for peer in range(size)]
@@ -213,6 +222,18 @@ def messages(rank, size):
             assert source == y.item()
             found.append(source)
         assert sorted(found) == list(range(1, size))
+    # From any rank, behind messages of another tag from the same ranks.
+    dist.barrier()
+    if rank:
+        dist.send(torch.tensor([-1]), 0, tag=1)
+        dist.send(torch.tensor([rank]), 0, tag=2)
+    else:
+        y = torch.zeros(1, dtype=torch.int64)
+        found = {dist.recv(y, tag=2): y.item() for _ in range(size - 1)}
+        assert found == {peer: peer for peer in range(1, size)}
+        for peer in range(1, size):
+            dist.recv(y, peer, tag=1)
+            assert y.item() == -1
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -326,6 +347,7 @@ def differ(rank, size):
     with pytest.raises(weft.Mismatch) as caught:
         dist.all_reduce(torch.ones(3 + rank))
     mine, theirs = f"allreduce(float32[{3 + rank}]", f"allreduce(float32[{4 - rank}]"
+    assert "SUM" in str(caught.value)
     assert f"rank {rank} calls {mine}" in str(caught.value) and theirs in str(caught.value)
 
 

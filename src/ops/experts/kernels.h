@@ -225,9 +225,10 @@ WEFT_DEVICE void experts_send(const struct experts_call *c)
     const int32_t *places = experts_places(c);
     FOR_THREADS(member, c->members)
     first_row[member] = experts_first_row(c, c->me, (uint32_t)member);
-    if (c->known_counts != c->layout + EXPERTS_LAYOUT_HEAD)
+    if (c->known_counts != c->layout + EXPERTS_LAYOUT_HEAD) {
         FOR_ALL(i, words)
-    c->layout[EXPERTS_LAYOUT_HEAD + i] = c->known_counts[i];
+        c->layout[EXPERTS_LAYOUT_HEAD + i] = c->known_counts[i];
+    }
     if (c->known && c->layout[0] != c->tokens && weft_dev_grid_rank() == 0)
         experts_report(c, EXPERTS_FAULT_TOKENS, c->layout[0], c->tokens);
     weft_dev_sync_block();

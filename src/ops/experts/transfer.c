@@ -54,6 +54,15 @@ static bool is_capturing(const weft_experts *e, weft_stream stream)
     return stream_on_cuda(e->team->job) && stream_capturing(e->team->job->gpu, stream);
 }
 
+/* The argument of kernels that read a complete layout. */
+static struct experts_call call_with(const weft_experts *e, const void *layout)
+{
+    struct experts_call c = e->call;
+    c.layout = (uint32_t *)(uintptr_t)layout;
+    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    return c;
+}
+
 /* ------------------------------------------------------------------------------- dispatch */
 
 static weft_status check_tokens(const char *function, const weft_experts *e,
@@ -156,9 +165,7 @@ WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
         status = meet(e, stream);
     if (status)
         return status;
-    struct experts_call c = e->call;
-    c.layout = (uint32_t *)(uintptr_t)layout;
-    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    struct experts_call c = call_with(e, layout);
     c.to_x = rows->x;
     c.to_scales = (char *)rows->scales;
     c.to_idx = rows->topk_idx;
@@ -209,9 +216,7 @@ WEFT_EXPORT weft_status weft_experts_combine_send_on_stream(weft_experts *e, con
         status = meet(e, stream);
     if (status)
         return status;
-    struct experts_call c = e->call;
-    c.layout = (uint32_t *)(uintptr_t)layout;
-    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    struct experts_call c = call_with(e, layout);
     c.results = results ? results : c.rows_in;
     c.result_weights = weights;
     if (c.members > 1)
