@@ -12,8 +12,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["python", "python/weft", "tests/python", "bench/python", "bench/compare",
-           "examples/python"]
+FOLDERS = ["python", "python/weft", "python/weft/torch", "tests/python", "bench/python",
+           "bench/compare", "examples/python"]
 FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
                 ROOT / "tests/gpu/torch_group.py",
                 *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])

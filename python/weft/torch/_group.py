@@ -1,33 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed over Weft.
-
-    import torch.distributed as dist
-    import weft.torch
-
-    dist.init_process_group("weft")     # under torchrun, or with a store, rank and world_size
-
-Each process group is a job of its own, whose PEs meet by the group's store. Collectives of CPU
-tensors go through symmetric memory, and are complete when the call returns, also with
-async_op=True. Those of GPU tensors run on torch's current stream; uneven ones, gather, scatter and
-messages (_torch_messages.py) are copied to the host and back. Reductions combine elements in the
-order of ranks: every rank gets the same bits.
-
-Waits end after WEFT_WAIT_LIMIT, and when a peer dies: weft.Timeout and weft.PeerDead name it. With
-TORCH_DISTRIBUTED_DEBUG=DETAIL the members compare operation, shapes, types, reduction and root
-before a collective; a difference raises weft.Mismatch with the arguments of two ranks.
-"""
+"""The process group: its collectives, over symmetric memory and over streams of GPUs."""
 
 import ctypes
 import struct
 from importlib import import_module
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from . import _bindings as b
-from ._dtypes import DType, dtype_of
-from ._job import join, unique_id
-from ._library import calls, check
-from ._torch_messages import Host, Messages, done
-from .errors import InvalidArgument, InvalidOperation, Mismatch, WeftError
+from .. import _bindings as b
+from .._dtypes import DType, dtype_of
+from .._job import join, unique_id
+from .._library import calls, check
+from ..errors import InvalidArgument, InvalidOperation, Mismatch, WeftError
+from ._messages import Host, Messages, done
 
 # Of any type: torch declares less than it has.
 torch: Any = import_module("torch")
@@ -502,19 +486,3 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
         return self._messages.recv_anysource(tensors, tag)
-
-
-def _create(store: Any, rank: int, size: int, timeout: Any = None) -> ProcessGroup:
-    return ProcessGroup(store, rank, size, timeout)
-
-
-def register() -> None:
-    """Makes the backend "weft" known to torch.distributed. `import weft.torch` does it."""
-    if not hasattr(dist.Backend, "WEFT"):
-        try:
-            dist.Backend.register_backend("weft", _create, devices=["cpu", "cuda"])
-        except TypeError:  # before torch 2.0
-            dist.Backend.register_backend("weft", _create)
-
-
-register()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between the members of a group of torch.distributed (torch.py), and tensors in host
+"""Messages between the members of a group of torch.distributed (_group.py), and tensors in host
 memory that stand for tensors of any memory.
 
 Each member has a ring for each sender, into which the sender puts; two counters say what it has put
@@ -17,12 +17,12 @@ from collections import deque
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Tuple
 
-from . import _bindings as b
-from ._library import calls, check
-from .errors import InvalidArgument
+from .. import _bindings as b
+from .._library import calls, check
+from ..errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from ._job import Job
+    from .._job import Job
 
 # Of any type: torch declares less than it has.
 torch: Any = import_module("torch")
