@@ -164,14 +164,127 @@ def moves(rank, size):
     listed = [{"of": rank}, "x" * rank]
     dist.broadcast_object_list(listed, root)
     assert listed == [{"of": root}, "x" * root]
-    work = dist.all_reduce(torch.ones(3), async_op=True)
-    assert work.wait() in (True, None) and work.is_completed()
-    assert work.get_future().wait()[0][0].item() == size
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_moves(tmp_path, size):
     at_ranks(size, tmp_path, moves)
+
+
+def asynchronous(rank, size):
+    # The call returns before the others have made theirs.
+    if rank == 0:
+        x = torch.ones(3)
+        work = dist.all_reduce(x, async_op=True)
+        assert not work.is_completed()
+        for peer in range(1, size):
+            dist.send(torch.ones(1), peer)
+    else:
+        dist.recv(torch.ones(1), 0)
+        x = torch.full((3,), float(rank + 1))
+        work = dist.all_reduce(x, async_op=True)
+    assert work.wait() in (True, None) and work.is_completed() and work.is_success()
+    assert work.wait() in (True, None) and work.exception() is None
+    total = size * (size + 1) / 2
+    assert (x == total).all() and work.result()[0] is x
+    assert work.get_future().wait()[0] is x
+    # In the order of the calls, waited for or dropped, also next to calls that wait.
+    works, xs = [], []
+    for step in range(30):
+        xs.append(torch.full((1 + 40000 * (step % 3),), float(step * size + rank)))
+        works.append(dist.all_reduce(xs[-1], async_op=True))
+        if step % 7 == 3:
+            y = torch.full((5,), float(step if rank == size - 1 else -1))
+            dist.broadcast(y, size - 1)
+            assert (y == step).all() and works[-1].is_completed()
+        if step % 3 == 1:
+            works[-1] = None
+    later = dist.all_gather([torch.empty(2) for _ in range(size)], torch.ones(2) * rank,
+                            async_op=True)
+    seen = []
+    done = later.get_future().then(lambda future: seen.append(future.value()) or 7)
+    assert done.wait() == 7
+    assert [out[0].item() for out in seen[0][0]] == list(range(size))
+    for step, x in enumerate(xs):
+        assert (x == sum(step * size + peer for peer in range(size))).all(), step
+    for work in reversed([work for work in works if work is not None]):
+        work.wait()
+    assert dist.barrier(async_op=True).wait() in (True, None)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_asynchronous(tmp_path, size):
+    at_ranks(size, tmp_path, asynchronous)
+
+
+def scaled(rank, size):
+    """Sums of elements that each rank multiplies by its own factor first."""
+    make = dist._make_nccl_premul_sum
+    if torch.__version__ < "2":
+        with pytest.raises(weft.InvalidOperation, match="does not tell a group the factor"):
+            dist.all_reduce(torch.ones(2), op=make(0.5))
+    for factor in (0.5 + rank, torch.tensor([0.5 + rank])) if torch.__version__ >= "2" else ():
+        for name in ("float16", "float32", "float64"):
+            kind = getattr(torch, name)
+            parts = [torch.arange(4 * size).to(kind) + peer for peer in range(size)]
+            want = sum(part * (0.5 + peer) for peer, part in enumerate(parts))
+            x = parts[rank].clone()
+            dist.all_reduce(x, op=make(factor))
+            assert torch.equal(x, want.to(kind)), (name, x, want)
+            out = torch.empty(4, dtype=kind)
+            dist._reduce_scatter_base(out, parts[rank], op=make(factor))
+            assert torch.equal(out, want.to(kind)[4 * rank:][:4])
+            x = parts[rank].clone()
+            dist.reduce(x, 0, op=make(factor))
+            assert torch.equal(x, want.to(kind) if rank == 0 else parts[rank])
+        with pytest.raises(weft.InvalidOperation, match="PREMUL_SUM of torch.int64"):
+            dist.all_reduce(torch.ones(2, dtype=torch.int64), op=make(factor))
+    flags = torch.tensor([rank == 0, True, False])
+    for name, want in (("SUM", [True, True, False]), ("PRODUCT", [size == 1, True, False]),
+                       ("BAND", [size == 1, True, False]), ("MAX", [True, True, False]),
+                       ("BXOR", [True, size % 2 == 1, False])):
+        x = flags.clone()
+        dist.all_reduce(x, op=getattr(dist.ReduceOp, name))
+        assert x.tolist() == want, name
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_factors_and_flags(tmp_path, size):
+    at_ranks(size, tmp_path, scaled)
+
+
+def of_torch_2(rank, size):
+    """What newer torch gives groups: coalesced operations and functional collectives."""
+    import torch.distributed._functional_collectives as functional
+
+    xs = [torch.full((step + 1,), float(rank + step)) for step in range(3)]
+    with dist._coalescing_manager():
+        for x in xs:
+            dist.all_reduce(x)
+    assert all((x == sum(peer + step for peer in range(size))).all() for step, x in enumerate(xs))
+    flats = [torch.empty(size * (step + 1)) for step in range(3)]
+    with dist._coalescing_manager(async_ops=True) as both:
+        for step, flat in enumerate(flats):
+            dist.all_gather_into_tensor(flat, torch.full((step + 1,), float(rank)))
+    both.wait()
+    assert all(flat.view(size, -1)[peer].eq(peer).all() for flat in flats for peer in range(size))
+    world = dist.group.WORLD
+    assert functional.all_reduce(torch.ones(2), "sum", world).tolist() == [size] * 2
+    assert functional.all_gather_tensor(torch.tensor([rank]), 0, world).tolist() == \
+        list(range(size))
+    assert functional.reduce_scatter_tensor(torch.arange(2 * size), "sum", 0, world).tolist() == \
+        [2 * rank * size, (2 * rank + 1) * size]
+
+    @torch.compile(backend="aot_eager")
+    def compiled(x):
+        return functional.all_reduce(x * 2, "sum", world) + 1
+
+    assert compiled(torch.ones(3)).tolist() == [2 * size + 1] * 3
+
+
+if torch.__version__ >= "2":
+    def test_torch_2(tmp_path):
+        at_ranks(2, tmp_path, of_torch_2)
 
 
 def messages(rank, size):
@@ -244,7 +357,7 @@ def test_messages(tmp_path, size):
 def schedule(rank, size, seed):
     """The same random operations at every rank, over groups that share members, with a rank that
     is late."""
-    draw = random.Random(seed)
+    draw, draw_own, given = random.Random(seed), random.Random(seed * 9 + rank), []
     groups = [(list(range(size)), None)]
     for members in ([0, 1], [1, 2], [0, 2], [2]):
         groups.append((members, dist.new_group(members)))
@@ -258,10 +371,12 @@ def schedule(rank, size, seed):
         if rank == late:
             time.sleep(0.002)
         mine, n = torch.full((count,), float(rank + step)), len(members)
+        goes_on = draw_own.random() < 0.3  # not the same at every rank
         total = float(sum(peer + step for peer in members))
         if what == 0:
-            dist.all_reduce(mine, group=group)
-            assert (mine == total).all()
+            given.append((dist.all_reduce(mine, group=group, async_op=goes_on), mine, total))
+            if not goes_on:
+                assert (mine == total).all()
         elif what == 1:
             dist.broadcast(mine, root, group=group)
             assert (mine == root + step).all()
@@ -279,6 +394,10 @@ def schedule(rank, size, seed):
             dist.all_to_all_single(out, mine.repeat(n), group=group)
             assert all((part == peer + step).all()
                        for part, peer in zip(out.view(n, count), members))
+    for work, mine, total in given:
+        if work is not None:
+            work.wait()
+        assert (mine == total).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -367,7 +486,9 @@ def test_rank_is_killed(tmp_path):
             if rank == 1 and step == 50:
                 os.kill(os.getpid(), signal.SIGKILL)
             try:
-                dist.all_reduce(torch.ones(1000))
+                work = dist.all_reduce(torch.ones(1000), async_op=step % 2 == 0)
+                if work is not None:
+                    work.wait()
             except weft.PeerDead as error:
                 assert "PE 1" in str(error)
                 os._exit(7)

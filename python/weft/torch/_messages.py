@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages between the members of a group of torch.distributed (_group.py), and tensors in host
-memory that stand for tensors of any memory.
+"""Messages between the members of a group of torch.distributed (_group.py).
 
 Each member has a ring for each sender, into which the sender puts; two counters say what it has put
 and what the receiver has taken. A thread for each receiver sends what does not fit. A receive takes
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Tu
 from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument
+from ._work import Host, done
 
 if TYPE_CHECKING:
     from .._job import Job
@@ -31,36 +31,6 @@ _Work: Any = _c10d.Work
 
 _RING = 256 << 10  # bytes of the messages of one sender that are on their way
 _HEAD = struct.Struct("<qQ")  # of a message: tag, bytes
-
-
-def done(value: Any) -> Any:
-    """Returns the Work of an operation that is complete."""
-    future: Any = torch.futures.Future()
-    future.set_result(value)
-    return _c10d._create_work_from_future(future)
-
-
-class Host:
-    """A contiguous tensor in host memory that stands for a tensor: itself, or a copy."""
-
-    __slots__ = ("tensor", "host", "address", "nbytes")
-
-    def __init__(self, tensor: Any, reads: bool = True) -> None:
-        self.tensor = tensor
-        if tensor.device.type == "cpu" and tensor.is_contiguous():
-            self.host = tensor.detach()
-        elif reads:
-            self.host = tensor.detach().cpu().contiguous()
-        else:
-            self.host = torch.empty(tensor.shape, dtype=tensor.dtype)
-        self.address = self.host.data_ptr()
-        self.nbytes = self.host.numel() * self.host.element_size()
-
-    def write_back(self) -> None:
-        """Gives the tensor what the copy has got."""
-        if self.host.data_ptr() != self.tensor.data_ptr() or self.tensor.device.type != "cpu":
-            with torch.no_grad():
-                self.tensor.copy_(self.host)
 
 
 class _Message(_Work):  # type: ignore[misc]

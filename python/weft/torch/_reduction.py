@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions: torch's operators as those of the C library."""
+
+import ctypes
+from importlib import import_module
+from typing import Any, Optional, Sequence
+
+from .. import _bindings as b
+from .._dtypes import dtype_of
+from .._library import calls
+from ..errors import InvalidOperation
+from ._work import same_type
+
+torch: Any = import_module("torch")
+_ReduceOp: Any = torch.distributed.ReduceOp
+
+_CODES = {"SUM": b.WEFT_SUM, "AVG": b.WEFT_AVG, "PRODUCT": b.WEFT_PROD, "MIN": b.WEFT_MIN,
+          "MAX": b.WEFT_MAX, "BAND": b.WEFT_AND, "BOR": b.WEFT_OR, "BXOR": b.WEFT_XOR}
+# Of False and True as bytes 0 and 1, of which the result is 0 or 1.
+_OF_BOOL = {"SUM": b.WEFT_MAX, "PRODUCT": b.WEFT_MIN, "MIN": b.WEFT_MIN, "MAX": b.WEFT_MAX,
+            "BAND": b.WEFT_AND, "BOR": b.WEFT_OR, "BXOR": b.WEFT_XOR}
+
+
+class Reduction:
+    """An operator of torch for elements of one type.
+
+    itemsize: bytes of an element of which `count()` counts; name: torch's.
+    """
+
+    def __init__(self, op: Any, tensors: Sequence[Any]) -> None:
+        """op: a ReduceOp; tensors: what is reduced, of one type. Raises InvalidOperation,
+        InvalidType and InvalidArgument."""
+        found = same_type(tensors)
+        dtype = dtype_of(found)
+        self._type, self.itemsize = dtype.weft, dtype.itemsize
+        self._factor: Optional[int] = None  # address of the factor
+        self._kept: Any = None
+        if op == getattr(_ReduceOp, "PREMUL_SUM", None):
+            self.name = "PREMUL_SUM"
+            if not (found.is_floating_point or found.is_complex):
+                raise InvalidOperation(f"PREMUL_SUM of {found}: it multiplies by a factor, and is "
+                                       "for real and complex types: convert the tensor")
+            state = op.__getstate__()
+            if not isinstance(state, tuple):
+                raise InvalidOperation(f"PREMUL_SUM: torch {torch.__version__} does not tell a "
+                                       "group the factor; multiply the tensor, or use torch 2")
+            self._set_factor(state[1], tensors[0], found)
+            return
+        for name, code in _CODES.items():
+            if op == getattr(_ReduceOp, name):
+                break
+        else:
+            raise InvalidOperation(f"reduction {op}: the group \"weft\" has {', '.join(_CODES)} "
+                                   "and PREMUL_SUM")
+        self.name, self._code = name, code
+        if found == torch.bool:
+            if name not in _OF_BOOL:
+                raise InvalidOperation(f"{name} of torch.bool: convert the tensor to a type of "
+                                       "numbers")
+            self._code = _OF_BOOL[name]
+
+    def _set_factor(self, factor: Any, tensor: Any, found: Any) -> None:
+        """factor: a number, or a tensor of one element."""
+        wide = found in (torch.float64, torch.complex128)
+        if torch.is_tensor(factor) and factor.is_cuda and tensor.is_cuda:
+            self._kept = factor.to(tensor.device, torch.float64 if wide else torch.float32)
+            self._factor = self._kept.data_ptr()
+            return
+        self._kept = (ctypes.c_double if wide else ctypes.c_float)(float(factor))
+        self._factor = ctypes.addressof(self._kept)
+
+    def count(self, nbytes: int) -> int:
+        """Returns the elements in that many bytes."""
+        return nbytes // self.itemsize
+
+    def _call(self, words: str, team: Any, dst: int, src: int, count: int, *rest: Any) -> int:
+        if self._factor is not None:
+            name, operator = words.replace("*", "_weighted"), self._factor
+        else:
+            name, operator = words.replace("*", ""), self._code
+        status: int = getattr(calls, name)(team, dst, src, count, self._type, operator, *rest)
+        return status
+
+    def all(self, team: Any, dst: int, src: int, count: int, stream: Optional[int] = None) -> int:
+        """Reduces to all members. stream: None: the host does. Returns the status."""
+        if stream is None:
+            return self._call("allreduce*", team, dst, src, count)
+        return self._call("allreduce*_on_stream", team, dst, src, count, stream)
+
+    def one(self, team: Any, dst: int, src: int, count: int, root: int,
+            stream: Optional[int] = None) -> int:
+        """Reduces to the root."""
+        if stream is None:
+            return self._call("reduce*", team, dst, src, count, root)
+        return self._call("reduce*_on_stream", team, dst, src, count, root, stream)
+
+    def scatter(self, team: Any, dst: int, src: int, count: int,
+                stream: Optional[int] = None) -> int:
+        """Reduces part r, of `count` elements, to member r."""
+        if stream is None:
+            return self._call("reducescatter*", team, dst, src, count)
+        return self._call("reducescatter*_on_stream", team, dst, src, count, stream)
