@@ -46,13 +46,11 @@ class Reduction:
                                        "group the factor; multiply the tensor, or use torch 2")
             self._set_factor(state[1], tensors[0], found)
             return
-        for name, code in _CODES.items():
-            if op == getattr(_ReduceOp, name):
-                break
-        else:
+        name = next((name for name in _CODES if op == getattr(_ReduceOp, name)), None)
+        if name is None:
             raise InvalidOperation(f"reduction {op}: the group \"weft\" has {', '.join(_CODES)} "
                                    "and PREMUL_SUM")
-        self.name, self._code = name, code
+        self.name, self._code = name, _CODES[name]
         if found == torch.bool:
             if name not in _OF_BOOL:
                 raise InvalidOperation(f"{name} of torch.bool: convert the tensor to a type of "
