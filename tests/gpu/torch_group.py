@@ -5,6 +5,8 @@ fully_shard and functional collectives. Not a test of the build: it needs a GPU 
     torchrun --nproc-per-node 2 tests/gpu/torch_group.py     # ranks may share a GPU
 """
 
+import time
+
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -74,6 +76,90 @@ if size > 1:
         work.wait()
     assert (y == left).all()
 
+# Parts of different sizes, one rank's tensors, and tensors that are not contiguous.
+send = [rank * 2 + peer + 1 for peer in range(size)]
+take = [peer * 2 + rank + 1 for peer in range(size)]
+source = torch.arange(sum(send) * 3, device="cuda").view(-1, 3) + rank * 1000
+want = []
+for peer in range(size):
+    theirs = [peer * 2 + to + 1 for to in range(size)]
+    whole = torch.arange(sum(theirs) * 3, device="cuda").view(-1, 3) + peer * 1000
+    want.append(whole[sum(theirs[:rank]):][:theirs[rank]])
+out = torch.zeros(sum(take), 3, dtype=torch.int64, device="cuda")
+dist.all_to_all_single(out, source, take, send)
+assert torch.equal(out, torch.cat(want))
+outs = [torch.zeros_like(part) for part in want]
+dist.all_to_all(outs, list(torch.split(source, send)))
+assert all(torch.equal(a, b) for a, b in zip(outs, want))
+outs = [torch.zeros(peer + 1, device="cuda") for peer in range(size)]
+dist.all_gather(outs, torch.full((rank + 1,), float(rank), device="cuda"))
+assert all((out == peer).all() and out.numel() == peer + 1 for peer, out in enumerate(outs))
+for root in range(size):
+    outs = [tensor(0, 0) for _ in range(size)] if rank == root else None
+    dist.gather(tensor(rank, root), outs, root)
+    assert rank != root or all(torch.equal(out, tensor(peer, root))
+                               for peer, out in enumerate(outs))
+    parts = [tensor(root, peer) for peer in range(size)] if rank == root else None
+    out = tensor(0, 0)
+    dist.scatter(out, parts, root)
+    assert torch.equal(out, tensor(root, rank))
+wide = torch.zeros(6, 4, device="cuda")
+wide.t()[1:3] = float(rank + 1)
+dist.all_reduce(wide.t()[1:3])
+assert wide[:, 1:3].eq(size * (size + 1) / 2).all() and wide[:, ::3].eq(0).all()
+x = tensor(2, 4)
+dist.all_reduce(x, op=dist._make_nccl_premul_sum(0.5 + rank))
+assert torch.equal(x, tensor(2, 4) * sum(0.5 + peer for peer in range(size)))
+
+# Collectives that the program does not wait for, next to kernels, and each after the one before.
+group = dist.distributed_c10d._get_default_group()
+for turn in range(20):
+    xs = [torch.full((1 << 16 + turn % 3,), float(rank + turn), device="cuda") for _ in range(3)]
+    works = [dist.all_reduce(x, async_op=True) for x in xs]
+    y = tensor(rank, turn)
+    dist.all_reduce(y)
+    assert torch.equal(y, tensor(sum(range(size)), turn * size))
+    for x, work in zip(xs, works):
+        work.wait()
+        assert (x == sum(peer + turn for peer in range(size))).all()
+    future = dist.all_gather(outs := [tensor(0) for _ in range(size)], tensor(rank + turn),
+                             async_op=True).get_future()
+    assert [out.item() for out in future.wait()[0]] == [peer + turn for peer in range(size)]
+
+
+# A graph with collectives on the captured stream and on the group's, replayed with other values.
+def step(x, y, z):
+    dist.all_reduce(x)
+    work = dist.all_reduce(y, async_op=True)
+    z.mul_(2)
+    work.wait()
+    dist.all_to_all_single(out, source, take, send)
+    return x + y + z
+
+
+x, y, z = tensor(0), tensor(0), tensor(0)
+out = torch.zeros(sum(take), 3, dtype=torch.int64, device="cuda")
+for _ in range(2):
+    step(x, y, z)
+torch.cuda.synchronize()
+dist.barrier()
+if group._streams.usable[torch.cuda.current_device()]:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        total = step(x, y, z)
+    for turn in range(5):
+        x.fill_(rank + turn)
+        y.fill_(turn)
+        z.fill_(rank)
+        source.add_(1)
+        out.zero_()
+        graph.replay()
+        assert total.item() == sum(peer + turn for peer in range(size)) + turn * size + 2 * rank
+        assert torch.equal(out, torch.cat(want) + turn + 1)
+    dist.all_reduce(x)
+    torch.cuda.synchronize()
+    dist.barrier()
+
 torch.manual_seed(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8).cuda())
 model(torch.randn(4, 64, device="cuda") * (rank + 1)).sum().backward()
@@ -85,7 +171,7 @@ net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Lin
 fully_shard(net, mesh=init_device_mesh("cuda", (size,)))
 net(torch.randn(4, 64, device="cuda")).sum().backward()
 assert functional.all_reduce(tensor(1, 1), "sum", dist.group.WORLD).sum().item() == 2 * size
-on_gpu = dist.distributed_c10d._get_default_group()._on_gpu
+on_gpu = group._streams.usable
 for count in (1, 16384, 4 << 20):
     x = torch.ones(count, device="cuda")
     begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -98,6 +184,19 @@ for count in (1, 16384, 4 << 20):
     if rank == 0:
         print(f"all_reduce of {4 * count} bytes: {begun.elapsed_time(ended) * 50:.1f} us, "
               f"on streams of GPUs {on_gpu}")
+calls = {"all_reduce": lambda: dist.all_reduce(small),
+         "all_reduce, async_op": lambda: dist.all_reduce(small, async_op=True).wait()}
+small = torch.ones(64, device="cuda")
+for words, call in calls.items():
+    torch.cuda.synchronize()
+    dist.barrier()
+    begun_s = time.perf_counter()
+    for _ in range(200):
+        call()
+    spent = time.perf_counter() - begun_s
+    torch.cuda.synchronize()
+    if rank == 0:
+        print(f"{words}: {spent * 5000:.1f} us of the host's time")
 dist.barrier()
 print(f"rank {rank} of {size}: ok", flush=True)
 dist.destroy_process_group()

@@ -10,9 +10,9 @@ from .._library import calls, check
 from ..errors import InvalidArgument
 from ._buffers import Buffers
 from ._messages import Messages
-from ._reduction import Reduction
+from ._reduction import reduction_of
 from ._streams import Streams
-from ._work import Order, caller_of, done, same_type
+from ._work import DONE, Order, caller_of, done, same_type
 
 # Of any type: torch declares less than it has.
 torch: Any = import_module("torch")
@@ -102,9 +102,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def _on_stream(self, tensor: Any) -> bool:
         """Whether collectives of a tensor run on streams: the same at every member."""
-        if not tensor.is_cuda:
+        gpu = tensor.get_device()
+        if gpu < 0:
             return False
-        gpu = tensor.device.index
         if gpu not in self._streams.usable:
             self._make(lambda: self._streams.open(gpu, self._buffers))
         return self._streams.usable[gpu]
@@ -114,11 +114,11 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         """Makes or queues a collective: host(), or stream(number). Returns its Work.
         goes_on: as caller_of() returns it; tensors: all that it reads and writes."""
         if tensors and self._on_stream(tensors[0]):
-            self._order.make(lambda: None)  # what the host was given comes first
+            self._order.wait()  # what the host was given comes first
             return self._streams.begin(tensors, value, goes_on is False, stream)
         if not goes_on:
             self._make(host)
-            return done(value)
+            return DONE if goes_on is False else done(value)
         return self._order.give(self._after_stream(tensors, host), value)
 
     def _after_stream(self, tensors: Sequence[Any], host: Callable[[], None]) -> Any:
@@ -164,7 +164,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     # ---------------------------------------------------------------------------- collectives
 
     def allreduce(self, tensors: List[Any], opts: Any = None) -> Any:
-        reductions = [Reduction(_op_of(opts), [tensor]) for tensor in tensors]
+        reductions = [reduction_of(_op_of(opts), [tensor]) for tensor in tensors]
         if self._detail:
             self._compare("allreduce", tensors, *(reduction.name for reduction in reductions[:1]))
 
@@ -176,13 +176,13 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for tensor, reduction in zip(tensors, reductions):
                 self._streams.allreduce(tensor, reduction, stream)
 
-        return self._begin(caller_of(), tensors, tensors, host, on)
+        return self._begin(caller_of(opts), tensors, tensors, host, on)
 
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: List[Any], opts: Any) -> Any:
         root = opts.rootRank
-        reductions = [Reduction(opts.reduceOp, [tensor]) for tensor in tensors]
+        reductions = [reduction_of(opts.reduceOp, [tensor]) for tensor in tensors]
         if self._detail:
             self._compare("reduce", tensors, reductions[0].name, f"root {root}")
 
@@ -194,7 +194,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for tensor, reduction in zip(tensors, reductions):
                 self._streams.reduce(tensor, reduction, root, stream)
 
-        return self._begin(caller_of(), tensors, tensors, host, on)
+        return self._begin(caller_of(opts), tensors, tensors, host, on)
 
     def broadcast(self, tensors: List[Any], opts: Any) -> Any:
         root = opts.rootRank
@@ -209,10 +209,10 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for tensor in tensors:
                 self._streams.broadcast(tensor, root, stream)
 
-        return self._begin(caller_of(), tensors, tensors, host, on)
+        return self._begin(caller_of(opts), tensors, tensors, host, on)
 
     def allgather(self, output_lists: List[List[Any]], inputs: List[Any], opts: Any = None) -> Any:
-        return self._allgather(output_lists, inputs, caller_of())
+        return self._allgather(output_lists, inputs, caller_of(opts))
 
     def _allgather(self, output_lists: List[List[Any]], inputs: List[Any],
                    goes_on: Optional[bool]) -> Any:
@@ -237,16 +237,16 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     def allgather_coalesced(self, output_lists: List[List[Any]], inputs: List[Any],
                             opts: Any = None) -> Any:
         by_tensor = [list(outputs) for outputs in zip(*output_lists)]
-        return self._allgather(by_tensor, inputs, caller_of())
+        return self._allgather(by_tensor, inputs, caller_of(opts))
 
     def allgather_into_tensor_coalesced(self, outputs: List[Any], inputs: List[Any],
                                         opts: Any = None) -> Any:
-        return self._allgather_flat(outputs, inputs, caller_of())
+        return self._allgather_flat(outputs, inputs, caller_of(opts))
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def _allgather_base(self, output: Any, source: Any, opts: Any = None) -> Any:
-        return self._allgather_flat([output], [source], caller_of())
+        return self._allgather_flat([output], [source], caller_of(opts))
 
     all_gather_single = _allgather_base
 
@@ -288,7 +288,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for outputs, source in zip(lists, inputs):
                 self._streams.gather(outputs, source, root, stream)
 
-        return self._begin(caller_of(), [*inputs, *sum(lists, [])], output_lists, host, on)
+        return self._begin(caller_of(opts), [*inputs, *sum(lists, [])], output_lists, host, on)
 
     def scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
         root = opts.rootRank
@@ -310,10 +310,10 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for output, sources in zip(outputs, lists):
                 self._streams.scatter(output, sources, root, stream)
 
-        return self._begin(caller_of(), [*outputs, *sum(lists, [])], outputs, host, on)
+        return self._begin(caller_of(opts), [*outputs, *sum(lists, [])], outputs, host, on)
 
     def reduce_scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
-        reductions = [Reduction(opts.reduceOp, [output, *sources])
+        reductions = [reduction_of(opts.reduceOp, [output, *sources])
                       for output, sources in zip(outputs, input_lists)]
         if self._detail:
             self._compare("reduce_scatter", input_lists[0] if input_lists else [],
@@ -330,22 +330,22 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             for output, sources, reduction in zip(outputs, input_lists, reductions):
                 self._streams.reduce_scatter(output, sources, reduction, stream)
 
-        return self._begin(caller_of(), [*outputs, *sum(input_lists, [])], outputs, host, on)
+        return self._begin(caller_of(opts), [*outputs, *sum(input_lists, [])], outputs, host, on)
 
     def reduce_scatter_tensor_coalesced(self, outputs: List[Any], inputs: List[Any],
                                         opts: Any) -> Any:
-        return self._reduce_scatter_flat(outputs, inputs, opts, caller_of())
+        return self._reduce_scatter_flat(outputs, inputs, opts, caller_of(opts))
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def _reduce_scatter_base(self, output: Any, source: Any, opts: Any) -> Any:
-        return self._reduce_scatter_flat([output], [source], opts, caller_of())
+        return self._reduce_scatter_flat([output], [source], opts, caller_of(opts))
 
     reduce_scatter_single = _reduce_scatter_base
 
     def _reduce_scatter_flat(self, outputs: List[Any], inputs: List[Any], opts: Any,
                              goes_on: Optional[bool]) -> Any:
-        reductions = [Reduction(opts.reduceOp, both) for both in zip(outputs, inputs)]
+        reductions = [reduction_of(opts.reduceOp, both) for both in zip(outputs, inputs)]
         if self._detail:
             self._compare("reduce_scatter_tensor", inputs,
                           *(reduction.name for reduction in reductions[:1]))
@@ -368,7 +368,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._check_list("all_to_all", outputs)
         self._check_list("all_to_all", inputs)
         same_type([*outputs, *inputs])
-        return self._begin(caller_of(), [*inputs, *outputs], outputs,
+        return self._begin(caller_of(opts), [*inputs, *outputs], outputs,
                            lambda: self._buffers.alltoall(outputs, inputs, False),
                            lambda stream: self._streams.alltoall(outputs, inputs, stream))
 
@@ -388,14 +388,14 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             else:
                 self._streams.alltoall_rows(output, takes, source, sends, stream)
 
-        return self._begin(caller_of(), [source, output], [output],
+        return self._begin(caller_of(opts), [source, output], [output],
                            lambda: self._buffers.alltoall_rows(output, takes, source, sends, even),
                            on)
 
     all_to_all_single = alltoall_base
 
     def barrier(self, opts: Any = None) -> Any:
-        goes_on = caller_of()
+        goes_on = caller_of(opts)
         if self._detail:
             self._compare("barrier", [])
 
@@ -404,7 +404,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
         if not goes_on:
             self._make(host)
-            return done([])
+            return DONE
         return self._order.give(self._after_stream([], host), [])
 
     # ---------------------------------------------------------------------------- coalescing

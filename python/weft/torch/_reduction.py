@@ -3,7 +3,7 @@
 
 import ctypes
 from importlib import import_module
-from typing import Any, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from .. import _bindings as b
 from .._dtypes import dtype_of
@@ -27,13 +27,13 @@ class Reduction:
     itemsize: bytes of an element of which `count()` counts; name: torch's.
     """
 
-    def __init__(self, op: Any, tensors: Sequence[Any]) -> None:
-        """op: a ReduceOp; tensors: what is reduced, of one type. Raises InvalidOperation,
-        InvalidType and InvalidArgument."""
-        found = same_type(tensors)
+    def __init__(self, op: Any, tensor: Any) -> None:
+        """op: a ReduceOp; tensor: what is reduced. Raises InvalidOperation and InvalidType."""
+        found = tensor.dtype
         dtype = dtype_of(found)
         self._type, self.itemsize = dtype.weft, dtype.itemsize
-        self._factor: Optional[int] = None  # address of the factor
+        self.plain = True  # without a factor
+        self._operator = 0  # the C library's operator, or the address of the factor
         self._kept: Any = None
         if op == getattr(_ReduceOp, "PREMUL_SUM", None):
             self.name = "PREMUL_SUM"
@@ -44,57 +44,80 @@ class Reduction:
             if not isinstance(state, tuple):
                 raise InvalidOperation(f"PREMUL_SUM: torch {torch.__version__} does not tell a "
                                        "group the factor; multiply the tensor, or use torch 2")
-            self._set_factor(state[1], tensors[0], found)
+            self.plain = False
+            self._set_factor(state[1], tensor, found)
             return
         name = next((name for name in _CODES if op == getattr(_ReduceOp, name)), None)
         if name is None:
             raise InvalidOperation(f"reduction {op}: the group \"weft\" has {', '.join(_CODES)} "
                                    "and PREMUL_SUM")
-        self.name, self._code = name, _CODES[name]
+        self.name, self._operator = name, _CODES[name]
         if found == torch.bool:
             if name not in _OF_BOOL:
                 raise InvalidOperation(f"{name} of torch.bool: convert the tensor to a type of "
                                        "numbers")
-            self._code = _OF_BOOL[name]
+            self._operator = _OF_BOOL[name]
 
     def _set_factor(self, factor: Any, tensor: Any, found: Any) -> None:
         """factor: a number, or a tensor of one element."""
         wide = found in (torch.float64, torch.complex128)
         if torch.is_tensor(factor) and factor.is_cuda and tensor.is_cuda:
             self._kept = factor.to(tensor.device, torch.float64 if wide else torch.float32)
-            self._factor = self._kept.data_ptr()
+            self._operator = self._kept.data_ptr()
             return
         self._kept = (ctypes.c_double if wide else ctypes.c_float)(float(factor))
-        self._factor = ctypes.addressof(self._kept)
+        self._operator = ctypes.addressof(self._kept)
 
     def count(self, nbytes: int) -> int:
         """Returns the elements in that many bytes."""
         return nbytes // self.itemsize
 
-    def _call(self, words: str, team: Any, dst: int, src: int, count: int, *rest: Any) -> int:
-        if self._factor is not None:
-            name, operator = words.replace("*", "_weighted"), self._factor
-        else:
-            name, operator = words.replace("*", ""), self._code
-        status: int = getattr(calls, name)(team, dst, src, count, self._type, operator, *rest)
-        return status
-
     def all(self, team: Any, dst: int, src: int, count: int, stream: Optional[int] = None) -> int:
         """Reduces to all members. stream: None: the host does. Returns the status."""
+        given = (team, dst, src, count, self._type, self._operator)
         if stream is None:
-            return self._call("allreduce*", team, dst, src, count)
-        return self._call("allreduce*_on_stream", team, dst, src, count, stream)
+            status: int = (calls.allreduce if self.plain else calls.allreduce_weighted)(*given)
+        elif self.plain:
+            status = calls.allreduce_on_stream(*given, stream)
+        else:
+            status = calls.allreduce_weighted_on_stream(*given, stream)
+        return status
 
     def one(self, team: Any, dst: int, src: int, count: int, root: int,
             stream: Optional[int] = None) -> int:
         """Reduces to the root."""
+        given = (team, dst, src, count, self._type, self._operator, root)
         if stream is None:
-            return self._call("reduce*", team, dst, src, count, root)
-        return self._call("reduce*_on_stream", team, dst, src, count, root, stream)
+            status: int = (calls.reduce if self.plain else calls.reduce_weighted)(*given)
+        elif self.plain:
+            status = calls.reduce_on_stream(*given, stream)
+        else:
+            status = calls.reduce_weighted_on_stream(*given, stream)
+        return status
 
     def scatter(self, team: Any, dst: int, src: int, count: int,
                 stream: Optional[int] = None) -> int:
         """Reduces part r, of `count` elements, to member r."""
+        given = (team, dst, src, count, self._type, self._operator)
         if stream is None:
-            return self._call("reducescatter*", team, dst, src, count)
-        return self._call("reducescatter*_on_stream", team, dst, src, count, stream)
+            call = calls.reducescatter if self.plain else calls.reducescatter_weighted
+            status: int = call(*given)
+        elif self.plain:
+            status = calls.reducescatter_on_stream(*given, stream)
+        else:
+            status = calls.reducescatter_weighted_on_stream(*given, stream)
+        return status
+
+
+_made: Dict[Tuple[int, Any], Reduction] = {}  # by torch's number of the operator, and type
+
+
+def reduction_of(op: Any, tensors: Sequence[Any]) -> Reduction:
+    """Returns the reduction by an operator of torch of tensors of one type."""
+    found = same_type(tensors)
+    known = _made.get((hash(op), found))
+    if known is None:
+        known = Reduction(op, tensors[0])
+        if known.plain:
+            _made[hash(op), found] = known
+    return known

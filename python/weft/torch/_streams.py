@@ -8,7 +8,7 @@ from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument, WeftError
 from ._reduction import Reduction
-from ._work import OnStream, done, rows_of
+from ._work import DONE, OnStream, dense_of, rows_of
 
 if TYPE_CHECKING:
     from .._job import Job
@@ -39,6 +39,7 @@ class Streams:
         self.usable: Dict[int, bool] = {}  # by GPU: whether its collectives run on streams
         self._own: Dict[int, Any] = {}  # by GPU: the stream of the group
         self._last: Any = None  # the stream of the last collective
+        self._last_handle = 0
         self._memory: Any = None
         self._captured: List[Any] = []
 
@@ -61,8 +62,8 @@ class Streams:
             self._last.synchronize()
 
     def _follow(self, stream: Any) -> None:
-        """Makes a stream wait for the team's last collective, if another one has it."""
-        last, self._last = self._last, stream
+        """Makes a stream wait for the team's last collective, which another one has."""
+        last, self._last, self._last_handle = self._last, stream, stream.cuda_stream
         if last is None or last == stream:
             return
         with torch.cuda.stream(last):
@@ -77,20 +78,21 @@ class Streams:
     def begin(self, tensors: Sequence[Any], value: Any, waits: bool,
               operation: Callable[[int], None]) -> Any:
         """Queues operation(stream), and returns its Work. waits: the caller waits for it."""
-        gpu = tensors[0].device.index
+        gpu = tensors[0].get_device()
         for tensor in tensors:
-            if not tensor.is_cuda or tensor.device.index != gpu:
+            if tensor.get_device() != gpu:
                 raise InvalidArgument(f"a tensor on {tensor.device}, and the first one is on GPU "
                                       f"{gpu}: give tensors of one GPU")
-        current = torch.cuda.current_stream(gpu)
         if waits:
-            self._follow(current)
-            operation(current.cuda_stream)
-            return done(value)
+            handle = torch._C._cuda_getCurrentRawStream(gpu)
+            if self._last is None or handle != self._last_handle:
+                self._follow(torch.cuda.current_stream(gpu))
+            operation(handle)
+            return DONE
         if gpu not in self._own:
             self._own[gpu] = torch.cuda.Stream(gpu)
         own = self._own[gpu]
-        own.wait_stream(current)
+        own.wait_stream(torch.cuda.current_stream(gpu))
         with torch.cuda.stream(own):
             self._follow(own)
             operation(own.cuda_stream)
@@ -99,7 +101,7 @@ class Streams:
             return OnStream(value, own)
 
     def allreduce(self, tensor: Any, reduction: Reduction, stream: int) -> None:
-        dense = tensor.detach().contiguous()
+        dense = dense_of(tensor)
         check(reduction.all(self._team, dense.data_ptr(), dense.data_ptr(), dense.numel(), stream))
         self._write_back(tensor, dense)
 
@@ -110,7 +112,7 @@ class Streams:
             tensor.detach().copy_(dense)
 
     def reduce(self, tensor: Any, reduction: Reduction, root: int, stream: int) -> None:
-        dense = tensor.detach().contiguous()
+        dense = dense_of(tensor)
         is_root = self._rank == root
         result = dense if is_root else torch.empty_like(dense)
         check(reduction.one(self._team, result.data_ptr(), dense.data_ptr(), dense.numel(), root,
@@ -119,7 +121,7 @@ class Streams:
             self._write_back(tensor, dense)
 
     def broadcast(self, tensor: Any, root: int, stream: int) -> None:
-        dense = tensor.detach().contiguous()
+        dense = dense_of(tensor)
         check(calls.broadcast_on_stream(self._team, dense.data_ptr(), dense.data_ptr(),
                                         _nbytes(dense), root, stream))
         if self._rank != root:
@@ -127,7 +129,7 @@ class Streams:
 
     def allgather_flat(self, output: Any, source: Any, stream: int) -> None:
         """output: the members' tensors, one after the other."""
-        dense, result = source.detach().contiguous(), output.detach().contiguous()
+        dense, result = dense_of(source), dense_of(output)
         check(calls.allgather_on_stream(self._team, result.data_ptr(), dense.data_ptr(),
                                         _nbytes(dense), stream))
         self._write_back(output, result)
@@ -144,7 +146,7 @@ class Streams:
             output.detach().copy_(part.view(output.shape))
 
     def gather(self, outputs: List[Any], source: Any, root: int, stream: int) -> None:
-        dense = source.detach().contiguous()
+        dense = dense_of(source)
         rows = self._size if self._rank == root else 1  # elsewhere memory of the same kind
         flat = torch.empty((rows, *source.shape), dtype=source.dtype, device=source.device)
         check(calls.gather_on_stream(self._team, flat.data_ptr(), dense.data_ptr(), _nbytes(dense),
@@ -153,7 +155,7 @@ class Streams:
             output.detach().copy_(part.view(output.shape))
 
     def scatter(self, output: Any, sources: List[Any], root: int, stream: int) -> None:
-        result = output.detach().contiguous()
+        result = dense_of(output)
         flat = torch.stack(sources).contiguous() if self._rank == root else result
         check(calls.scatter_on_stream(self._team, result.data_ptr(), flat.data_ptr(),
                                       _nbytes(result), root, stream))
@@ -162,7 +164,7 @@ class Streams:
     def reduce_scatter_flat(self, output: Any, source: Any, reduction: Reduction,
                             stream: int) -> None:
         """source: a part for each member, one after the other."""
-        dense, result = source.detach().contiguous(), output.detach().contiguous()
+        dense, result = dense_of(source), dense_of(output)
         check(reduction.scatter(self._team, result.data_ptr(), dense.data_ptr(), result.numel(),
                                 stream))
         self._write_back(output, result)
@@ -174,8 +176,8 @@ class Streams:
             self.reduce_scatter_flat(output, flat, reduction, stream)
             return
         for root, source in enumerate(sources):
-            dense = source.detach().contiguous()
-            result = output.detach().contiguous() if root == self._rank \
+            dense = dense_of(source)
+            result = dense_of(output) if root == self._rank \
                 else torch.empty_like(dense)
             check(reduction.one(self._team, result.data_ptr(), dense.data_ptr(), dense.numel(),
                                 root, stream))
@@ -184,7 +186,7 @@ class Streams:
 
     def alltoall_flat(self, output: Any, source: Any, stream: int) -> None:
         """Equal parts for each member, one after the other."""
-        dense, result = source.detach().contiguous(), output.detach().contiguous()
+        dense, result = dense_of(source), dense_of(output)
         check(calls.alltoall_on_stream(self._team, result.data_ptr(), dense.data_ptr(),
                                        _nbytes(dense) // self._size, stream))
         self._write_back(output, result)

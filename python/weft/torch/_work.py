@@ -24,14 +24,21 @@ def done(value: Any) -> Any:
     return _c10d._create_work_from_future(future)
 
 
-def caller_of(depth: int = 2) -> Optional[bool]:
-    """Whether torch's Python function that calls a method of the group goes on without waiting:
-    its variable async_op, which torch before 2.8 does not pass on. None: the caller is another,
-    such as torch's C++ code. depth: frames from here to the caller of the method."""
-    frame = sys._getframe(depth)
-    if frame.f_globals.get("__name__") != _PYTHON_OF_TORCH:
+# That of operations for which torch's Python functions wait, and of which they return none.
+DONE = done([])
+
+
+def caller_of(opts: Any) -> Optional[bool]:
+    """Whether torch's Python function that calls a method of the group goes on without waiting: in
+    the options, or its variable async_op with torch before 2.8. None: the caller is another, such
+    as torch's C++ code. For methods that torch calls."""
+    frame = sys._getframe(1).f_back  # None: a thread of torch's autograd
+    if frame is None or frame.f_globals.get("__name__") != _PYTHON_OF_TORCH:
         return None
-    variables = frame.f_locals
+    try:
+        return bool(opts.asyncOp)
+    except AttributeError:
+        variables = frame.f_locals
     return bool(variables.get("async_op", variables.get("async_ops", False)))
 
 
@@ -156,6 +163,11 @@ class Order:
         self._given = threading.Semaphore(0)
         self._thread: Optional[threading.Thread] = None
 
+    def wait(self) -> None:
+        """Returns when no operation is pending."""
+        if self._pending:
+            self.make(lambda: None)
+
     def make(self, operation: Callable[[], None]) -> None:
         """Makes an operation, and returns when it has ended."""
         with self._turn:
@@ -207,3 +219,8 @@ def rows_of(tensor: Any, sizes: Sequence[int]) -> Sequence[Any]:
     whole: Any = tensor if tensor.dim() else tensor.view(1)
     parts: Sequence[Any] = torch.split(whole, list(sizes))
     return parts
+
+
+def dense_of(tensor: Any) -> Any:
+    """Returns a contiguous tensor with the same elements: itself, or a copy."""
+    return tensor if tensor.is_contiguous() else tensor.detach().contiguous()
