@@ -2,7 +2,7 @@
 """torch.distributed over Weft with GPU tensors: collectives, messages, DistributedDataParallel,
 fully_shard and functional collectives. Not a test of the build: it needs a GPU and torch 2.
 
-    torchrun --nproc-per-node 2 tests/gpu/torch_group.py     # ranks may share a GPU
+    torchrun --nproc_per_node 2 tests/gpu/torch_group.py     # ranks may share a GPU
 """
 
 import time

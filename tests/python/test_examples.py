@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of examples/python run and print what they must: on a GPU, or in the interpreter of
-their compiler without one. Each checks its own result."""
+"""The programs of examples/python and examples/torch run and print what they must: on a GPU, or
+without one on CPU tensors or in the interpreter of their compiler."""
 
 import importlib.util
 import os
@@ -19,11 +19,17 @@ def run_example(name, pes, *packages, **variables):
     for package in packages:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"no {package} here: pip install {package}")
-    command = [sys.executable, "-m", "weft", "run", "-n", str(pes), str(EXAMPLES / name)]
+    return sorted(run_pes(pes, EXAMPLES / name, **variables))
+
+
+def run_pes(pes, file, *arguments, **variables):
+    """Runs a program. Returns the lines that it printed."""
+    command = [sys.executable, "-m", "weft", "run", "-n", str(pes), sys.executable, str(file),
+               *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S,
                           env={**os.environ, **variables})
     assert done.returncode == 0, done.stderr
-    return sorted(done.stdout.splitlines())
+    return done.stdout.splitlines()
 
 
 def around(numbers, pes):
@@ -50,6 +56,23 @@ def test_numba(pes):
     assert run_example("numba_ring.py", pes, "numba", NUMBA_ENABLE_CUDASIM="1") == around(1000, pes)
 
 
+def test_torch_ddp_and_serve(tmp_path):
+    """Ranks with a batch each lose what one rank with all batches loses; what they have learnt
+    writes the same text on any number of ranks."""
+    pytest.importorskip("torch")
+    model = tmp_path / "model"
+    ddp, serve = EXAMPLES.parent / "torch/ddp.py", EXAMPLES.parent / "torch/serve.py"
+    alone = run_pes(1, ddp, "--steps", 5, "--batches", 2)
+    both = run_pes(2, ddp, "--steps", 5, "--save", model)
+    assert alone == both and len(both) == 5 and both[0].startswith("step 1: loss 4.")
+    assert float(both[-1].split()[-1]) < float(both[0].split()[-1]) - 0.3
+    texts = [run_pes(pes, serve, model, "--prompt", "def ", "--tokens", 24) for pes in (1, 4)]
+    assert texts[0] == texts[1] and texts[0][0].startswith("def ")
+
+
 def test_every_example_has_a_test():
     tests = {name.removeprefix("test_") for name in globals()}
     assert {path.stem.split("_")[0] for path in EXAMPLES.glob("*.py")} <= tests
+    words = "_".join(tests).split("_")
+    programs = {path.stem for path in (EXAMPLES.parent / "torch").glob("*.py")}
+    assert programs - {"text_model"} <= set(words)

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["python", "python/weft", "python/weft/torch", "tests/python", "bench/python",
-           "bench/compare", "examples/python"]
+           "bench/compare", "examples/python", "examples/torch"]
 FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
                 ROOT / "tests/gpu/torch_group.py",
                 *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])
