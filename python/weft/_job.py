@@ -606,6 +606,12 @@ class Job(Operations, Team):
         handle, self._handle = self._handle, 0
         check(calls.finalize(handle))
 
+    def _finalize_later(self) -> None:
+        """As finalize(), in a thread: the other PEs may come later."""
+        thread = threading.Thread(target=self.finalize, daemon=True, name="weft finalize")
+        _ending.append(thread)
+        thread.start()
+
     def __enter__(self) -> "Job":
         return self
 
@@ -645,6 +651,7 @@ _handle_signals = _Check(_signal_handlers.send)
 
 
 _jobs: "weakref.WeakSet[Job]" = weakref.WeakSet()
+_ending: List[threading.Thread] = []
 _numbers = itertools.count()
 _here = threading.local()
 
@@ -761,6 +768,8 @@ def _at_exit() -> None:
     # A program that failed ends without finalize(): the other PEs see that it has ended.
     if _failed:
         return
+    for thread in _ending:
+        thread.join()
     # The newest first: jobs that share processes end in the same order everywhere.
     for job in sorted(_jobs, key=lambda job: -job._number):
         job.finalize()

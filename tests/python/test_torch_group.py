@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over the backend "weft", CPU tensors, compared with loops over all ranks."""
 
+import gc
 import os
 import random
 import signal
@@ -281,6 +282,33 @@ def of_torch_2(rank, size):
         return functional.all_reduce(x * 2, "sum", world) + 1
 
     assert compiled(torch.ones(3)).tolist() == [2 * size + 1] * 3
+
+
+def destroyed(rank, size):
+    """Groups that are destroyed leave their memory, also where a member is late."""
+    def mappings():
+        gc.collect()
+        return sum("/dev/zero" in line or "memfd" in line or "/dev/shm" in line
+                   for line in open("/proc/self/maps"))
+
+    counts = []
+    for turn in range(6):
+        group = dist.new_group(list(range(size)))
+        dist.all_reduce(torch.ones(3), group=group)
+        if rank == turn % size:
+            time.sleep(0.05)
+        dist.destroy_process_group(group)
+        dist.barrier()
+        limit = time.monotonic() + 20
+        while counts and mappings() > counts[0] and time.monotonic() < limit:
+            time.sleep(0.01)
+        counts.append(mappings())
+    assert counts[-1] == counts[0] > 0, counts
+
+
+if torch.__version__ >= "2.4":
+    def test_destroyed_groups(tmp_path):
+        at_ranks(3, tmp_path, destroyed)
 
 
 if torch.__version__ >= "2":

@@ -19,7 +19,7 @@ torch: Any = import_module("torch")
 dist: Any = import_module("torch.distributed")
 _Group: Any = dist.ProcessGroup
 
-# They end with the process, when a rank that is late needs no other any more.
+# Those of groups that were not destroyed end with the process.
 _jobs_of_groups: List[Any] = []
 
 
@@ -81,6 +81,16 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def getGroupDesc(self) -> str:
         return self._words
+
+    def shutdown(self) -> None:
+        """Ends the job, whose memory is free when all members have. torch calls it in
+        destroy_process_group(), from 2.4 on."""
+        if self._job not in _jobs_of_groups:
+            return
+        self._order.wait()
+        self._streams.wait()
+        _jobs_of_groups.remove(self._job)
+        self._job._finalize_later()
 
     # --------------------------------------------------------------- the order of operations
 

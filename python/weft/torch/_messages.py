@@ -41,6 +41,15 @@ class _Message(_Work):  # type: ignore[misc]
         self.group, self.tensor, self.peer, self.tag = group, tensor, peer, tag
         self.ended = threading.Event()
         self.error: Optional[BaseException] = None
+        # What the program gave to the GPU before comes before what arrives.
+        self.ready = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda \
+            else None
+
+    def write_back(self, host: Host) -> None:
+        """Gives the tensor what a copy has got."""
+        if self.ready is not None:
+            self.ready.synchronize()
+        host.write_back()
 
     def end(self, error: Optional[BaseException] = None) -> None:
         self.error = error
@@ -286,7 +295,7 @@ class Messages:
         if work is not None and host is not None and host.nbytes == nbytes:
             self._load(src, host.address, nbytes)
             self._unpost(work, src)
-            host.write_back()
+            work.write_back(host)
             work.end()
             return
         data = torch.empty(nbytes, dtype=torch.uint8)
@@ -311,7 +320,7 @@ class Messages:
                 f"{host.nbytes}"))
             return
         ctypes.memmove(host.address, data.data_ptr(), data.numel())
-        host.write_back()
+        work.write_back(host)
         work.end()
 
     def progress(self, work: _Message, waits: bool) -> None:
