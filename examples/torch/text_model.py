@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of ddp.py and serve.py: a transformer that reads and writes ASCII text."""
+"""The model of ddp.py, moe.py and serve.py: a transformer that reads and writes ASCII text."""
 
 import math
 import pathlib
@@ -17,14 +17,18 @@ class Block(nn.Module):
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-    def forward(self, x):
+    def attend(self, x):
+        """Returns what attention adds."""
         batch, length, _ = x.shape
         heads = self.qkv(self.before_attention(x)).view(batch, length, 3, HEADS, WIDTH // HEADS)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
         scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH // HEADS)
         later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
         mixed = scores.masked_fill(later, -math.inf).softmax(-1) @ v
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attend(x)
         return x + self.down(torch.relu(self.up(self.before_wide(x))))
 
 

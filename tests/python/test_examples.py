@@ -70,6 +70,16 @@ def test_torch_ddp_and_serve(tmp_path):
     assert texts[0] == texts[1] and texts[0][0].startswith("def ")
 
 
+def test_torch_moe():
+    """Experts on two ranks learn what they learn on one."""
+    pytest.importorskip("torch")
+    moe = EXAMPLES.parent / "torch/moe.py"
+    runs = [[float(line.split()[-1]) for line in run_pes(pes, moe, "--steps", 5, "--batches", 2)]
+            for pes in (1, 2)]
+    assert len(runs[0]) == 5 and runs[0][-1] < runs[0][0] - 0.3
+    assert all(abs(mine - theirs) < 1e-4 for mine, theirs in zip(*runs)), runs
+
+
 def test_every_example_has_a_test():
     tests = {name.removeprefix("test_") for name in globals()}
     assert {path.stem.split("_")[0] for path in EXAMPLES.glob("*.py")} <= tests
