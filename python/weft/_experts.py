@@ -90,6 +90,9 @@ class Received:
         self.n_rows: Any = None
         self.n: Optional[int] = None
         self._layout: Any = None
+        self._known: Optional[Received] = None  # the dispatch whose layout this one has
+        self._capacity = 0  # rows that the arrays have
+        self._sources: Any = None  # of the transfer in progress
         self._tokens = 0
         self._framework: Any = None
 
@@ -191,6 +194,14 @@ class Experts:
         in_place: x and scales of the result are symmetric arrays over the object's memory, which
         the next dispatch overwrites, instead of copies.
         """
+        rows = self.dispatch_send(x, topk_idx, topk_weights, scales=scales, stream=stream)
+        return self.dispatch_receive(rows, in_place=in_place, stream=stream)
+
+    def dispatch_send(self, x: Any, topk_idx: Any, topk_weights: Any = None, *, scales: Any = None,
+                      stream: Any = None) -> Received:
+        """The first half of dispatch(), which starts the transfer and waits for nothing. Parameters
+        as dispatch(). Returns rows that dispatch_receive() fills. Until then sources do not change,
+        and the object starts no other operation."""
         known = topk_idx if isinstance(topk_idx, Received) else None
         memory = memory_of(x)
         tokens = memory.shape[0] if memory.shape else 0
@@ -210,6 +221,7 @@ class Experts:
             if topk_weights is not None:
                 raise InvalidArgument("topk_weights is not sent with a known layout: leave it out")
             given.known = 1
+            rows._known = known
             rows._layout, rows.topk_idx, rows.topk_weights = (known._layout, known.topk_idx,
                                                               known.topk_weights)
         else:
@@ -224,48 +236,62 @@ class Experts:
         layout = memory_of(rows._layout).address
         check(calls.experts_dispatch_send_on_stream(self._require(), layout, ctypes.byref(given),
                                                     where))
-        self._receive(rows, known is not None, in_place, stream is None, where)
+        rows._sources = (x, scales, topk_idx, topk_weights)
         return rows
 
-    def _receive(self, rows: Received, known: bool, in_place: bool, wait: bool,
-                 stream: int) -> None:
-        framework = rows._framework
+    def dispatch_receive(self, rows: Received, *, in_place: bool = False, stream: Any = None,
+                         capacity: int = 0) -> Received:
+        """The second half of dispatch(): waits for rows and fills `rows`, which it returns.
+
+        rows: what dispatch_send() returned; in_place, stream: as dispatch(); capacity: with a
+        stream and a new layout the rows of the arrays, in place of Experts.rows, where the caller
+        knows that no more arrive.
+        """
+        framework, known, wait = rows._framework, rows._known, stream is None
+        where = stream_of(framework.stream() if wait else stream, self._job)
         wanted = b.weft_experts_rows()
         wanted.size = ctypes.sizeof(wanted)
         int32, float32 = dtype_of("int32"), dtype_of("float32")
+        most = capacity or self.rows
+        if known is not None:
+            rows.n, most = known.n, known._capacity
         rows.n_rows = framework.empty((1,), int32)
         rows.n_tokens = framework.empty((self.own,), int32)
         wanted.n_rows = memory_of(rows.n_rows).address
         wanted.n_tokens = memory_of(rows.n_tokens).address if self.own else None
-        if not known:
-            rows.topk_idx = framework.empty((self.rows, self.top), dtype_of("int64"))
-            rows.topk_weights = framework.empty((self.rows, self.top), float32)
+        if known is None:
+            rows.topk_idx = framework.empty((most, self.top), dtype_of("int64"))
+            rows.topk_weights = framework.empty((most, self.top), float32)
             wanted.topk_idx = memory_of(rows.topk_idx).address
             wanted.topk_weights = memory_of(rows.topk_weights).address
-        if not in_place and not wait:
-            rows.x = framework.empty((self.rows, self.hidden), self._dtype)
-            wanted.x = memory_of(rows.x).address
+        # Arrays are made now, unless the number of rows becomes known by waiting.
+        if not in_place and (not wait or rows.n is not None):
+            rows.x = framework.empty((most, self.hidden), self._dtype)
+            wanted.x = memory_of(rows.x).address or None
             if self.scales:
-                rows.scales = framework.empty((self.rows, self.scales), float32)
-                wanted.scales = memory_of(rows.scales).address
+                rows.scales = framework.empty((most, self.scales), float32)
+                wanted.scales = memory_of(rows.scales).address or None
         layout = memory_of(rows._layout).address
         check(calls.experts_dispatch_receive_on_stream(self._require(), ctypes.byref(wanted),
-                                                       layout, stream))
+                                                       layout, where))
         if wait:
             framework.wait()
             self.check()
-            rows.n = int(rows.n_rows[0])
-            if not known:
-                rows.topk_idx, rows.topk_weights = (rows.topk_idx[:rows.n],
-                                                    rows.topk_weights[:rows.n])
-        if in_place or wait:
-            self._take(rows, in_place, stream)
+            rows.n = most = int(rows.n_rows[0])
+            if known is None:
+                rows.topk_idx, rows.topk_weights = rows.topk_idx[:most], rows.topk_weights[:most]
+        if wait or self._on_gpu:
+            rows._sources = None  # memory of a GPU is freed in stream order
+        rows._capacity = most
+        if rows.x is None:
+            self._take(rows, in_place, where)
+        return rows
 
     def _take(self, rows: Received, in_place: bool, stream: int) -> None:
         """Sets x and scales of rows whose number is known, or that stay in place."""
         x, scales = ctypes.c_void_p(), ctypes.c_void_p()
         check(calls.experts_received(self._require(), ctypes.byref(x), ctypes.byref(scales)))
-        n = self.rows if rows.n is None else rows.n
+        n = rows._capacity
         float32 = dtype_of("float32")
         parts = [("x", x.value, (n, self.hidden), self._dtype)]
         if self.scales:
@@ -291,29 +317,46 @@ class Experts:
         float32, returned too: then the result is (sums, weights), with weights of [tokens, top].
         out: array for the sums. A token that was sent nowhere gets 0.
         """
-        n = self.rows if rows.n is None else rows.n
+        self.combine_send(results, rows, weights=weights, stream=stream)
+        return self.combine_receive(rows, out=out, stream=stream)
+
+    def combine_send(self, results: Any, rows: Received, *, weights: Any = None,
+                     stream: Any = None) -> None:
+        """The first half of combine(), which starts the transfer and waits for nothing. Parameters
+        as combine(). Until combine_receive() sources do not change, and the object starts no other
+        operation."""
+        n, float32 = rows._capacity, dtype_of("float32")
         memory = self._memory("results", results, (n, self.hidden), self._result_dtype)
-        framework, tokens = rows._framework, rows._tokens
-        float32 = dtype_of("float32")
-        back = sums = None
+        back = None
         if weights is not None:
             back = self._memory("weights", weights, (n, self.top), float32).address
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        layout = memory_of(rows._layout).address
+        # An empty array has no address.
+        check(calls.experts_combine_send_on_stream(
+            self._require(), memory.address or layout,
+            None if weights is None else back or layout, layout, where))
+        rows._sources = (results, weights)
+
+    def combine_receive(self, rows: Received, *, out: Any = None, stream: Any = None) -> Any:
+        """The second half of combine(). rows: those of combine_send(); out, stream, and the result:
+        as combine()."""
+        framework, tokens, float32 = rows._framework, rows._tokens, dtype_of("float32")
+        sums = None
+        if rows._sources is not None and rows._sources[1] is not None:
             sums = framework.empty((tokens, self.top), float32)
         if out is None:
             out = framework.empty((tokens, self.hidden), self._result_dtype)
         to = self._memory("out", out, (tokens, self.hidden), self._result_dtype)
         where = stream_of(framework.stream() if stream is None else stream, self._job)
         layout = memory_of(rows._layout).address
-        # An empty array has no address.
-        source = memory.address or layout
-        check(calls.experts_combine_send_on_stream(self._require(), source, back or
-                                                   (layout if weights is not None else None),
-                                                   layout, where))
         check(calls.experts_combine_receive_on_stream(
             self._require(), to.address or layout,
             None if sums is None else memory_of(sums).address or layout, layout, where))
         if stream is None:
             framework.wait()
+        if stream is None or self._on_gpu:
+            rows._sources = None
         return out if sums is None else (out, sums)
 
     def check(self) -> None:

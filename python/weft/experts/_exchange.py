@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job of a group's members, and their objects for dispatch and combine."""
+
+import os
+import weakref
+import zlib
+from importlib import import_module
+from typing import Any, Dict, List, Optional, Tuple
+
+from .._dtypes import dtype_of
+from .._experts import Experts, Received
+from .._job import join, unique_id
+from .._library import calls, check
+from ..errors import InvalidArgument, InvalidType, Mismatch, OutOfMemory, Unsupported
+from . import _scales
+from ._event import EventOverlap, Transfer
+
+torch: Any = import_module("torch")
+dist: Any = import_module("torch.distributed")
+
+_RESULTS = {"bfloat16": "bfloat16", "float16": "float16", "float32": "float32",
+            "float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16"}
+
+
+def choose_target() -> None:
+    """Kernels run on the GPU where torch has one, unless WEFT_TARGET says otherwise: libweft sees
+    no kernel in a Python program."""
+    if torch.cuda.is_available():
+        os.environ.setdefault("WEFT_TARGET", "cuda")
+
+
+def _members(group: Any, comm: Any) -> Tuple[int, int, bytes]:
+    """Returns this process's rank, the number of members, and the id of a job of theirs."""
+    if group is None and comm is None:
+        raise InvalidArgument("neither group nor comm is given: pass a group of torch.distributed, "
+                              "or a communicator of mpi4py")
+    if group is None:
+        rank = int(comm.Get_rank())
+        return rank, int(comm.Get_size()), comm.bcast(unique_id() if rank == 0 else None, root=0)
+    rank, size = int(group.rank()), int(group.size())
+    made = [unique_id() if rank == 0 else b""]
+    if size > 1:
+        first = getattr(dist, "get_global_rank", dist.distributed_c10d.get_global_rank)(group, 0)
+        dist.broadcast_object_list(made, first, group=group)
+    return rank, size, bytes(made[0])
+
+
+class Objects:
+    """Experts objects of one size, made when they are first needed: one for each type of tokens.
+    The layout of a dispatch by one is valid for all."""
+
+    def __init__(self, exchange: "Exchange", hidden: int, experts: int, top: int, tokens: int,
+                 rows: int, result: str) -> None:
+        self.exchange, self.hidden, self.experts, self.top = exchange, hidden, experts, top
+        self.tokens, self.rows, self.result = tokens, rows, result
+        self.handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+        self.permanent = False  # until destroy(): a CUDA graph uses them
+        self._made: Dict[Tuple[Any, ...], Experts] = {}
+
+    def get(self, dtype: Any, scales: int) -> Experts:
+        """Returns the object for tokens of this type. Collective when it is made."""
+        exchange = self.exchange
+        capturing = exchange.capturing()
+        self.permanent = self.permanent or capturing
+        if (dtype, scales) not in self._made:
+            if capturing:
+                raise InvalidArgument("a CUDA graph is being captured, and this call allocates "
+                                      "memory: make the call once before, with the same sizes")
+            exchange.settle()
+            try:
+                self._made[dtype, scales] = exchange.job.experts(
+                    max(self.tokens, 1), self.hidden, self.experts, self.top, dtype=dtype,
+                    result_dtype=self.result, rows=self.rows, scales=scales)
+            except OutOfMemory as error:
+                raise OutOfMemory(f"no memory for dispatch and combine of {self.tokens} tokens of "
+                                  f"{self.hidden} {dtype}, {self.experts} experts, top {self.top}: "
+                                  f"{error}. Raise WEFT_HEAP_SIZE, or num_nvl_bytes of the Buffer, "
+                                  "or send fewer tokens in a call") from None
+            exchange.check_gpu()
+        return self._made[dtype, scales]
+
+    def all(self) -> List[Experts]:
+        """The objects that have been made."""
+        return list(self._made.values())
+
+    def destroy(self) -> None:
+        """Collective."""
+        made, self._made = self._made, {}
+        for experts in made.values():
+            experts.destroy()
+
+
+class Handle:
+    """The layout of a dispatch, for combine() and for further dispatches of tokens with the same
+    experts."""
+
+    def __init__(self, objects: Objects, experts: Experts, rows: Received, worst: int) -> None:
+        self.objects, self.rows, self.worst = objects, rows, worst
+        self._experts = experts
+        objects.handles.add(self)
+
+    def __repr__(self) -> str:
+        return f"weft.experts.Handle({self.rows})"
+
+
+class Exchange:
+    """Dispatch and combine of one buffer. nbytes: of the heap, at least."""
+
+    def __init__(self, group: Any, comm: Any, nbytes: int) -> None:
+        choose_target()
+        self.rank, self.size, id_ = _members(group, comm)
+        # The configured heap, if it is as large: addresses alone are reserved.
+        self.job = join(nbytes if nbytes > 4 << 30 else 0, id_, self.rank, self.size)
+        self._destroyed = False
+        # Exchanges of the host must not mix with the job's collectives on streams.
+        self._team = self.job.split(0, 1, self.size)
+        self._numbers = [self.job.zeros(8, "i8"), self.job.zeros(8, "i8")]
+        self.comm: Any = None
+        if self.job.target == "cuda":
+            self.comm = torch.cuda.Stream()
+        self._current: Dict[Tuple[Any, ...], Objects] = {}
+        # With the tokens on which members agreed for a num_worst_tokens.
+        self._worst: Dict[Tuple[Any, ...], Tuple[Objects, int]] = {}
+        self._all: List[Objects] = []
+
+    # ---------------------------------------------------------------------------- members
+
+    def require(self) -> "Exchange":
+        """Raises InvalidArgument after destroy()."""
+        if self._destroyed:
+            raise InvalidArgument("the buffer has been destroyed: make another one")
+        return self
+
+    def agree(self, *numbers: int) -> List[int]:
+        """Returns the members' largest of each number. Collective; the host waits."""
+        assert self._team is not None
+        mine, all_ = self._numbers
+        for i, number in enumerate(numbers):
+            mine[i] = number
+        self._team.allreduce(all_, mine, "max")
+        found = [int(all_[i]) for i in range(len(numbers))]
+        self._team.sync()  # before the next exchange changes what others read
+        return found
+
+    def capturing(self) -> bool:
+        """Whether torch's current stream is captured into a CUDA graph."""
+        return self.comm is not None and bool(torch.cuda.is_current_stream_capturing())
+
+    def settle(self) -> None:
+        """Waits for what the communication stream has been given."""
+        if self.comm is not None:
+            self.comm.synchronize()
+        else:
+            check(calls.stream_synchronize(0))
+
+    def check_gpu(self) -> None:
+        """Raises Unsupported where torch's stream is of another GPU than the PE's."""
+        gpu = self.job._gpu_ordinal()
+        if self.comm is not None and gpu != self.comm.device.index:
+            raise Unsupported(f"torch's current GPU was {self.comm.device.index} when the buffer "
+                              f"was made, and this PE uses GPU {gpu}: call torch.cuda.set_device("
+                              f"{gpu}) first, or set WEFT_GPU")
+
+    # ---------------------------------------------------------------------------- objects
+
+    def add(self, *sizes: Any) -> Objects:
+        """Makes objects of that size."""
+        self._all.append(Objects(self, *sizes))
+        return self._all[-1]
+
+    def _objects(self, hidden: int, experts: int, top: int, result: str, tokens: int,
+                 worst: int) -> Objects:
+        """Returns objects with memory for the tokens of every member."""
+        key: Tuple[Any, ...] = (hidden, experts, top, result)
+        if worst and (*key, worst) in self._worst:
+            found, most = self._worst[(*key, worst)]
+            if tokens > most:
+                raise InvalidArgument(f"{tokens} tokens, and the members agreed on {most} with "
+                                      f"num_worst_tokens={worst}: pass another one, by which they "
+                                      "agree again")
+            return found
+        if self.capturing():
+            raise InvalidArgument("a CUDA graph is being captured, and the members have not agreed "
+                                  "on sizes yet: make the call once before, with the same sizes")
+        kind = zlib.crc32(repr((*key, worst)).encode())
+        most, largest, negative = self.agree(tokens, kind, -kind)
+        if largest != -negative:
+            raise Mismatch(f"rank {self.rank} calls dispatch with {hidden} elements of a token, "
+                           f"{experts} experts, top {top}, results of {result} and "
+                           f"num_worst_tokens={worst}, and another rank with others")
+        # Fewer rows than could come are a limit, which the kernels watch.
+        rows = worst if worst < most * self.size else 0
+        current = self._current.get((*key, rows))
+        if current is None or current.tokens < most:
+            self._worst = {k: v for k, v in self._worst.items() if v[0] is not current}
+            self._current.pop((*key, rows), None)
+            self._free_unused()
+            current = self._current[(*key, rows)] = self.add(*key[:3], most, rows, result)
+        if worst:
+            self._worst[(*key, worst)] = current, most
+        return current
+
+    def _free_unused(self) -> None:
+        """Frees objects that were too small, if no member has a handle of theirs. Collective."""
+        in_use = {id(objects) for objects in self._current.values()}
+        for objects in list(self._all):
+            if id(objects) not in in_use and self.agree(
+                    objects.permanent or len(objects.handles) > 0)[0] == 0:
+                self.settle()
+                objects.destroy()
+                self._all.remove(objects)
+
+    def nbytes(self) -> int:
+        """Bytes of symmetric memory that the objects have here."""
+        return sum(experts.nbytes for objects in self._all for experts in objects.all())
+
+    def check(self) -> None:
+        """Waits, and raises OutOfRange for the first error that kernels found."""
+        self.settle()
+        for objects in self._all:
+            for experts in objects.all():
+                experts.check()
+
+    def destroy(self) -> None:
+        """Frees the memory and ends the job. Collective."""
+        self.require()
+        self.settle()
+        self._destroyed = True
+        fault: Optional[Exception] = None
+        for objects in self._all:
+            for experts in objects.all():
+                try:
+                    experts.check()
+                except Exception as error:
+                    fault = fault or error
+            objects.destroy()
+        self._all.clear()
+        self.job.finalize()
+        if fault is not None:
+            raise fault
+
+    # ---------------------------------------------------------------- dispatch and combine
+
+    def dispatch(self, x: Any, topk_idx: Any, topk_weights: Any, experts: int, worst: int,
+                 previous: Any, is_async: bool) -> Tuple[Any, Handle, EventOverlap]:
+        """Returns received tokens, their layout and the event. worst: 0: the host waits for the
+        number of rows; otherwise that of the result."""
+        values, scales = _scales.split(x)
+        self._check_tokens(values)
+        if topk_idx is None or topk_idx.dim() != 2 or topk_idx.shape[0] != values.shape[0]:
+            raise InvalidArgument(f"topk_idx is {'None' if topk_idx is None else 'of shape '}"
+                                  f"{'' if topk_idx is None else tuple(topk_idx.shape)}: give "
+                                  f"[{values.shape[0]}, top], the experts of each token")
+        tokens, hidden = values.shape
+        name = dtype_of(values.dtype).name
+        objects = self._objects(hidden, experts, topk_idx.shape[1], _RESULTS[name], tokens, worst)
+        made = objects.get(name, 0 if scales is None else scales.sent.shape[1])
+        idx = topk_idx.contiguous()
+        weights = None if topk_weights is None else topk_weights.contiguous()
+        with Transfer(self.comm, previous, is_async) as transfer:
+            stream = transfer.stream if worst else None
+            rows = made.dispatch_send(values, idx, weights, stream=stream,
+                                      scales=None if scales is None else scales.sent)
+            made.dispatch_receive(rows, stream=stream, capacity=worst)
+            if worst:
+                _clear_unused(rows)
+            received = self._received(transfer, rows, scales)
+            transfer.keep(values, idx, weights, rows._layout, rows.topk_idx, rows.topk_weights,
+                          rows.n_tokens, rows.n_rows, None if scales is None else scales.sent)
+        self._finish(made, rows, worst)
+        return received, Handle(objects, made, rows, worst), transfer.event()
+
+    def dispatch_again(self, x: Any, handle: Handle, previous: Any,
+                       is_async: bool) -> Tuple[Any, EventOverlap]:
+        """Returns received tokens of the layout of `handle`, and the event."""
+        objects = self._objects_of(handle)
+        values, scales = _scales.split(x)
+        self._check_tokens(values)
+        if tuple(values.shape) != (handle.rows._tokens, objects.hidden):
+            raise InvalidArgument(f"x has shape {tuple(values.shape)}, and the dispatch of handle "
+                                  f"had {(handle.rows._tokens, objects.hidden)}: give as many "
+                                  "tokens")
+        made = objects.get(dtype_of(values.dtype).name,
+                           0 if scales is None else scales.sent.shape[1])
+        with Transfer(self.comm, previous, is_async) as transfer:
+            rows = made.dispatch_send(values, handle.rows, stream=transfer.stream,
+                                      scales=None if scales is None else scales.sent)
+            made.dispatch_receive(rows, stream=transfer.stream)
+            received = self._received(transfer, rows, scales)
+            transfer.keep(values, rows._layout, None if scales is None else scales.sent)
+        self._finish(made, rows, handle.worst)
+        return received, transfer.event()
+
+    def combine(self, x: Any, handle: Handle, weights: Any, bias: Any, previous: Any,
+                is_async: bool) -> Tuple[Any, Any, EventOverlap]:
+        """Returns the sums, those of the weights or None, and the event."""
+        objects, made, rows = self._objects_of(handle), handle._experts, handle.rows
+        if dtype_of(x.dtype).name != objects.result:
+            raise InvalidType(f"x is of {x.dtype}, and the results of this dispatch are of "
+                              f"{objects.result}: convert x")
+        x, weights = x.contiguous(), None if weights is None else weights.contiguous()
+        biases = () if bias is None else bias if isinstance(bias, (tuple, list)) else (bias,)
+        for part in biases:
+            if part is not None and tuple(part.shape) != (rows._tokens, objects.hidden):
+                raise InvalidArgument(f"bias has shape {tuple(part.shape)}: "
+                                      f"{(rows._tokens, objects.hidden)} is needed")
+        with Transfer(self.comm, previous, is_async) as transfer:
+            made.combine_send(x, rows, weights=weights, stream=transfer.stream)
+            out = made.combine_receive(rows, stream=transfer.stream)
+            sums, back = out if weights is not None else (out, None)
+            if self.comm is None:
+                self.settle()
+            for part in biases:
+                if part is not None:
+                    sums = (sums.float() + part.float()).to(sums.dtype)
+            transfer.keep(x, weights, rows._layout, sums, back, *biases)
+        rows._sources = None
+        return sums, back, transfer.event()
+
+    def _check_tokens(self, values: Any) -> None:
+        name = str(values.dtype).replace("torch.", "")
+        if values.dim() != 2 or name not in _RESULTS:
+            raise InvalidArgument(f"x is {values.dtype} of shape {tuple(values.shape)}: give "
+                                  f"[tokens, hidden] of {', '.join(_RESULTS)}")
+
+    def _objects_of(self, handle: Any) -> Objects:
+        if not isinstance(handle, Handle) or handle.objects.exchange is not self:
+            raise InvalidArgument(f"handle is a {type(handle).__name__} and not one of this buffer:"
+                                  " pass what its dispatch() returned")
+        return handle.objects
+
+    @staticmethod
+    def _received(transfer: Transfer, rows: Received, scales: Any) -> Any:
+        """Returns received tokens, as those of the call: a tensor, or (values, scales)."""
+        x, rows.x, sent, rows.scales = rows.x, None, rows.scales, None
+        transfer.keep(x, sent)
+        if scales is None:
+            return x
+        back = scales.received(sent)
+        transfer.keep(back)
+        return x, back
+
+    def _finish(self, made: Experts, rows: Received, worst: int) -> None:
+        """After a call that was given to a stream: on CPU tensors it is complete."""
+        if self.comm is None:
+            rows._sources = None
+            if worst:
+                made.check()
+
+
+def _clear_unused(rows: Received) -> None:
+    """Makes the choices of rows beyond the received ones -1, and their weights 0."""
+    if rows._framework.gpu is None:
+        check(calls.stream_synchronize(0))
+    unused = torch.arange(rows._capacity, device=rows.topk_idx.device) >= rows.n_rows
+    rows.topk_idx.masked_fill_(unused[:, None], -1)
+    rows.topk_weights.masked_fill_(unused[:, None], 0)
