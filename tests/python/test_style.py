@@ -12,10 +12,10 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["python", "python/weft", "python/weft/torch", "tests/python", "bench/python",
-           "bench/compare", "examples/python", "examples/torch"]
+FOLDERS = ["python", "python/weft", "python/weft/experts", "python/weft/torch", "tests/python",
+           "bench/python", "bench/compare", "examples/python", "examples/torch"]
 FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
-                ROOT / "tests/gpu/torch_group.py",
+                ROOT / "tests/gpu/deep_ep.py", ROOT / "tests/gpu/torch_group.py",
                 *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])
 
 

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple, Union
 from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument, Unsupported
-from ._event import EventHandle, EventOverlap, Transfer
+from ._event import EventHandle, EventOverlap
 from ._exchange import Exchange
 from ._low_latency import LowLatency, check_numbers, refuse, sizes_of
 
@@ -238,8 +238,8 @@ class Buffer:
             received, event = exchange.dispatch_again(x, handle, previous_event, async_finish)
             return received, None, None, None, None, event
         if num_tokens_per_expert is None:
-            raise InvalidArgument("num_tokens_per_expert is missing: pass what get_dispatch_layout()"
-                                  " returned")
+            raise InvalidArgument("num_tokens_per_expert is missing: pass that of "
+                                  "get_dispatch_layout()")
         received, made, event = exchange.dispatch(
             x, topk_idx, topk_weights, int(num_tokens_per_expert.shape[0]), num_worst_tokens,
             previous_event, async_finish)

@@ -60,12 +60,9 @@ class Objects:
     def get(self, dtype: Any, scales: int) -> Experts:
         """Returns the object for tokens of this type. Collective when it is made."""
         exchange = self.exchange
-        capturing = exchange.capturing()
-        self.permanent = self.permanent or capturing
+        self.permanent = self.permanent or exchange.capturing()
         if (dtype, scales) not in self._made:
-            if capturing:
-                raise InvalidArgument("a CUDA graph is being captured, and this call allocates "
-                                      "memory: make the call once before, with the same sizes")
+            exchange.check_not_capturing()
             exchange.settle()
             try:
                 self._made[dtype, scales] = exchange.job.experts(
@@ -146,6 +143,13 @@ class Exchange:
         """Whether torch's current stream is captured into a CUDA graph."""
         return self.comm is not None and bool(torch.cuda.is_current_stream_capturing())
 
+    def check_not_capturing(self) -> None:
+        """Raises InvalidArgument while a CUDA graph is being captured."""
+        if self.capturing():
+            raise InvalidArgument("a CUDA graph is being captured, and this call allocates memory "
+                                  "or waits for other ranks: make it once before the capture, with "
+                                  "the same sizes")
+
     def settle(self) -> None:
         """Waits for what the communication stream has been given."""
         if self.comm is not None:
@@ -168,37 +172,50 @@ class Exchange:
         self._all.append(Objects(self, *sizes))
         return self._all[-1]
 
-    def _objects(self, hidden: int, experts: int, top: int, result: str, tokens: int,
-                 worst: int) -> Objects:
-        """Returns objects with memory for the tokens of every member."""
-        key: Tuple[Any, ...] = (hidden, experts, top, result)
-        if worst and (*key, worst) in self._worst:
+    def _objects(self, key: Tuple[Any, ...], tokens: int, most: int, worst: int) -> Objects:
+        """Returns objects with memory for the tokens of every member.
+
+        key: hidden, experts, top, results' type; most: tokens of a member, the same everywhere, or
+        0: the members agree; worst: rows of the result, or 0.
+        """
+        if worst and not most and (*key, worst) in self._worst:
             found, most = self._worst[(*key, worst)]
-            if tokens > most:
-                raise InvalidArgument(f"{tokens} tokens, and the members agreed on {most} with "
-                                      f"num_worst_tokens={worst}: pass another one, by which they "
-                                      "agree again")
+            self._check_number(tokens, most, f"the members agreed on {most} with num_worst_tokens="
+                               f"{worst}: pass another one, by which they agree again")
             return found
-        if self.capturing():
-            raise InvalidArgument("a CUDA graph is being captured, and the members have not agreed "
-                                  "on sizes yet: make the call once before, with the same sizes")
-        kind = zlib.crc32(repr((*key, worst)).encode())
-        most, largest, negative = self.agree(tokens, kind, -kind)
-        if largest != -negative:
-            raise Mismatch(f"rank {self.rank} calls dispatch with {hidden} elements of a token, "
-                           f"{experts} experts, top {top}, results of {result} and "
-                           f"num_worst_tokens={worst}, and another rank with others")
+        if most:
+            self._check_number(tokens, most, f"num_max_tokens_per_rank is {most}: raise it")
+        else:
+            most = self._agree_on_tokens((*key, worst), tokens)
         # Fewer rows than could come are a limit, which the kernels watch.
         rows = worst if worst < most * self.size else 0
         current = self._current.get((*key, rows))
         if current is None or current.tokens < most:
+            self.check_not_capturing()
             self._worst = {k: v for k, v in self._worst.items() if v[0] is not current}
             self._current.pop((*key, rows), None)
             self._free_unused()
-            current = self._current[(*key, rows)] = self.add(*key[:3], most, rows, result)
+            current = self._current[(*key, rows)] = self.add(*key[:3], most, rows, key[3])
         if worst:
             self._worst[(*key, worst)] = current, most
         return current
+
+    @staticmethod
+    def _check_number(tokens: int, most: int, words: str) -> None:
+        if tokens > most:
+            raise InvalidArgument(f"{tokens} tokens, and {words}")
+
+    def _agree_on_tokens(self, key: Tuple[Any, ...], tokens: int) -> int:
+        """Returns the largest number of tokens of the members, which call with the same key."""
+        self.check_not_capturing()
+        kind = zlib.crc32(repr(key).encode())
+        most, largest, negative = self.agree(tokens, kind, -kind)
+        if largest != -negative:
+            hidden, experts, top, result, worst = key
+            raise Mismatch(f"rank {self.rank} calls dispatch with {hidden} elements of a token, "
+                           f"{experts} experts, top {top}, results of {result} and "
+                           f"num_worst_tokens={worst}, and another rank with others")
+        return most
 
     def _free_unused(self) -> None:
         """Frees objects that were too small, if no member has a handle of theirs. Collective."""
@@ -242,9 +259,9 @@ class Exchange:
     # ---------------------------------------------------------------- dispatch and combine
 
     def dispatch(self, x: Any, topk_idx: Any, topk_weights: Any, experts: int, worst: int,
-                 previous: Any, is_async: bool) -> Tuple[Any, Handle, EventOverlap]:
+                 previous: Any, is_async: bool, most: int = 0) -> Tuple[Any, Handle, EventOverlap]:
         """Returns received tokens, their layout and the event. worst: 0: the host waits for the
-        number of rows; otherwise that of the result."""
+        number of rows; otherwise that of the result; most: tokens of a member, if that is known."""
         values, scales = _scales.split(x)
         self._check_tokens(values)
         if topk_idx is None or topk_idx.dim() != 2 or topk_idx.shape[0] != values.shape[0]:
@@ -253,7 +270,8 @@ class Exchange:
                                   f"[{values.shape[0]}, top], the experts of each token")
         tokens, hidden = values.shape
         name = dtype_of(values.dtype).name
-        objects = self._objects(hidden, experts, topk_idx.shape[1], _RESULTS[name], tokens, worst)
+        objects = self._objects((hidden, experts, topk_idx.shape[1], _RESULTS[name]), tokens, most,
+                                worst)
         made = objects.get(name, 0 if scales is None else scales.sent.shape[1])
         idx = topk_idx.contiguous()
         weights = None if topk_weights is None else topk_weights.contiguous()
