@@ -20,7 +20,7 @@ from ._autograd import moe_combine, moe_dispatch
 from ._buffer import Buffer, Config, topk_idx_t
 from ._elastic import ElasticBuffer, EPBuffer, EPHandle
 from ._event import EventHandle, EventOverlap
-from ._exchange import choose_target
+from ._members import choose_target
 
 __all__ = ["Buffer", "Config", "EPBuffer", "EPHandle", "ElasticBuffer", "EventHandle",
            "EventOverlap", "as_deep_ep", "moe_combine", "moe_dispatch", "topk_idx_t"]

@@ -297,7 +297,7 @@ class Buffer:
             x, topk_idx, num_max_dispatch_tokens_per_rank, num_experts,
             cumulative_local_expert_recv_stats, use_fp8, round_scale, use_ue8m0, async_finish,
             return_recv_hook)
-        return made  # type: ignore[return-value]
+        return made
 
     def low_latency_combine(self, x: Any, topk_idx: Any, topk_weights: Any, handle: Any,
                             use_logfmt: bool = False, zero_copy: bool = False,

@@ -102,12 +102,12 @@ class ElasticBuffer:
         comm = exchange.comm
         if comm is not None:
             comm.wait_stream(torch.cuda.current_stream())
-            exchange.job.barrier(stream=comm)
+            exchange.members.job.barrier(stream=comm)
             if not use_comm_stream:
                 torch.cuda.current_stream().wait_stream(comm)
         if comm is None or with_cpu_sync:
-            exchange.settle()
-            exchange.agree()
+            exchange.members.settle()
+            exchange.members.agree()
 
     @staticmethod
     def capture() -> EventOverlap:
@@ -120,7 +120,7 @@ class ElasticBuffer:
 
     def get_physical_domain_size(self) -> Tuple[int, int]:
         """Returns the number of nodes, and of this node's ranks."""
-        node = self._exchange.require().job.node.size
+        node = self._exchange.require().members.job.node.size
         return self.num_ranks // node, node
 
     def get_logical_domain_size(self) -> Tuple[int, int]:

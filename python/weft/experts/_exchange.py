@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job of a group's members, and their objects for dispatch and combine."""
+"""Dispatch and combine in a group: objects of the sizes that calls need, and the calls."""
 
-import os
 import weakref
 import zlib
 from importlib import import_module
@@ -9,49 +8,25 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .._dtypes import dtype_of
 from .._experts import Experts, Received
-from .._job import join, unique_id
 from .._library import calls, check
-from ..errors import InvalidArgument, InvalidType, Mismatch, OutOfMemory, Unsupported
+from ..errors import InvalidArgument, InvalidType, Mismatch, OutOfMemory
 from . import _scales
 from ._event import EventOverlap, Transfer
+from ._members import Members, members_of
 
 torch: Any = import_module("torch")
-dist: Any = import_module("torch.distributed")
 
 _RESULTS = {"bfloat16": "bfloat16", "float16": "float16", "float32": "float32",
             "float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16"}
-
-
-def choose_target() -> None:
-    """Kernels run on the GPU where torch has one, unless WEFT_TARGET says otherwise: libweft sees
-    no kernel in a Python program."""
-    if torch.cuda.is_available():
-        os.environ.setdefault("WEFT_TARGET", "cuda")
-
-
-def _members(group: Any, comm: Any) -> Tuple[int, int, bytes]:
-    """Returns this process's rank, the number of members, and the id of a job of theirs."""
-    if group is None and comm is None:
-        raise InvalidArgument("neither group nor comm is given: pass a group of torch.distributed, "
-                              "or a communicator of mpi4py")
-    if group is None:
-        rank = int(comm.Get_rank())
-        return rank, int(comm.Get_size()), comm.bcast(unique_id() if rank == 0 else None, root=0)
-    rank, size = int(group.rank()), int(group.size())
-    made = [unique_id() if rank == 0 else b""]
-    if size > 1:
-        first = getattr(dist, "get_global_rank", dist.distributed_c10d.get_global_rank)(group, 0)
-        dist.broadcast_object_list(made, first, group=group)
-    return rank, size, bytes(made[0])
 
 
 class Objects:
     """Experts objects of one size, made when they are first needed: one for each type of tokens.
     The layout of a dispatch by one is valid for all."""
 
-    def __init__(self, exchange: "Exchange", hidden: int, experts: int, top: int, tokens: int,
+    def __init__(self, members: Members, hidden: int, experts: int, top: int, tokens: int,
                  rows: int, result: str) -> None:
-        self.exchange, self.hidden, self.experts, self.top = exchange, hidden, experts, top
+        self.members, self.hidden, self.experts, self.top = members, hidden, experts, top
         self.tokens, self.rows, self.result = tokens, rows, result
         self.handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
         self.permanent = False  # until destroy(): a CUDA graph uses them
@@ -59,13 +34,13 @@ class Objects:
 
     def get(self, dtype: Any, scales: int) -> Experts:
         """Returns the object for tokens of this type. Collective when it is made."""
-        exchange = self.exchange
-        self.permanent = self.permanent or exchange.capturing()
+        members = self.members
+        self.permanent = self.permanent or members.capturing()
         if (dtype, scales) not in self._made:
-            exchange.check_not_capturing()
-            exchange.settle()
+            members.check_not_capturing()
+            members.settle()
             try:
-                self._made[dtype, scales] = exchange.job.experts(
+                self._made[dtype, scales] = members.job.experts(
                     max(self.tokens, 1), self.hidden, self.experts, self.top, dtype=dtype,
                     result_dtype=self.result, rows=self.rows, scales=scales)
             except OutOfMemory as error:
@@ -73,7 +48,6 @@ class Objects:
                                   f"{self.hidden} {dtype}, {self.experts} experts, top {self.top}: "
                                   f"{error}. Raise WEFT_HEAP_SIZE, or num_nvl_bytes of the Buffer, "
                                   "or send fewer tokens in a call") from None
-            exchange.check_gpu()
         return self._made[dtype, scales]
 
     def all(self) -> List[Experts]:
@@ -91,8 +65,9 @@ class Handle:
     """The layout of a dispatch, for combine() and for further dispatches of tokens with the same
     experts."""
 
-    def __init__(self, objects: Objects, experts: Experts, rows: Received, worst: int) -> None:
-        self.objects, self.rows, self.worst = objects, rows, worst
+    def __init__(self, exchange: "Exchange", objects: Objects, experts: Experts, rows: Received,
+                 worst: int) -> None:
+        self.exchange, self.objects, self.rows, self.worst = exchange, objects, rows, worst
         self._experts = experts
         objects.handles.add(self)
 
@@ -104,23 +79,18 @@ class Exchange:
     """Dispatch and combine of one buffer. nbytes: of the heap, at least."""
 
     def __init__(self, group: Any, comm: Any, nbytes: int) -> None:
-        choose_target()
-        self.rank, self.size, id_ = _members(group, comm)
-        # The configured heap, if it is as large: addresses alone are reserved.
-        self.job = join(nbytes if nbytes > 4 << 30 else 0, id_, self.rank, self.size)
+        self.members = members_of(group, comm, nbytes)
+        self.rank, self.size = self.members.rank, self.members.size
         self._destroyed = False
-        # Exchanges of the host must not mix with the job's collectives on streams.
-        self._team = self.job.split(0, 1, self.size)
-        self._numbers = [self.job.zeros(8, "i8"), self.job.zeros(8, "i8")]
-        self.comm: Any = None
-        if self.job.target == "cuda":
-            self.comm = torch.cuda.Stream()
         self._current: Dict[Tuple[Any, ...], Objects] = {}
         # With the tokens on which members agreed for a num_worst_tokens.
         self._worst: Dict[Tuple[Any, ...], Tuple[Objects, int]] = {}
         self._all: List[Objects] = []
 
-    # ---------------------------------------------------------------------------- members
+    @property
+    def comm(self) -> Any:
+        """The communication stream; None: on CPU tensors."""
+        return self.members.comm
 
     def require(self) -> "Exchange":
         """Raises InvalidArgument after destroy()."""
@@ -128,48 +98,11 @@ class Exchange:
             raise InvalidArgument("the buffer has been destroyed: make another one")
         return self
 
-    def agree(self, *numbers: int) -> List[int]:
-        """Returns the members' largest of each number. Collective; the host waits."""
-        assert self._team is not None
-        mine, all_ = self._numbers
-        for i, number in enumerate(numbers):
-            mine[i] = number
-        self._team.allreduce(all_, mine, "max")
-        found = [int(all_[i]) for i in range(len(numbers))]
-        self._team.sync()  # before the next exchange changes what others read
-        return found
-
-    def capturing(self) -> bool:
-        """Whether torch's current stream is captured into a CUDA graph."""
-        return self.comm is not None and bool(torch.cuda.is_current_stream_capturing())
-
-    def check_not_capturing(self) -> None:
-        """Raises InvalidArgument while a CUDA graph is being captured."""
-        if self.capturing():
-            raise InvalidArgument("a CUDA graph is being captured, and this call allocates memory "
-                                  "or waits for other ranks: make it once before the capture, with "
-                                  "the same sizes")
-
-    def settle(self) -> None:
-        """Waits for what the communication stream has been given."""
-        if self.comm is not None:
-            self.comm.synchronize()
-        else:
-            check(calls.stream_synchronize(0))
-
-    def check_gpu(self) -> None:
-        """Raises Unsupported where torch's stream is of another GPU than the PE's."""
-        gpu = self.job._gpu_ordinal()
-        if self.comm is not None and gpu != self.comm.device.index:
-            raise Unsupported(f"torch's current GPU was {self.comm.device.index} when the buffer "
-                              f"was made, and this PE uses GPU {gpu}: call torch.cuda.set_device("
-                              f"{gpu}) first, or set WEFT_GPU")
-
     # ---------------------------------------------------------------------------- objects
 
     def add(self, *sizes: Any) -> Objects:
         """Makes objects of that size."""
-        self._all.append(Objects(self, *sizes))
+        self._all.append(Objects(self.members, *sizes))
         return self._all[-1]
 
     def _objects(self, key: Tuple[Any, ...], tokens: int, most: int, worst: int) -> Objects:
@@ -178,26 +111,26 @@ class Exchange:
         key: hidden, experts, top, results' type; most: tokens of a member, the same everywhere, or
         0: the members agree; worst: rows of the result, or 0.
         """
-        if worst and not most and (*key, worst) in self._worst:
-            found, most = self._worst[(*key, worst)]
+        if worst and not most and key + (worst,) in self._worst:
+            found, most = self._worst[key + (worst,)]
             self._check_number(tokens, most, f"the members agreed on {most} with num_worst_tokens="
                                f"{worst}: pass another one, by which they agree again")
             return found
         if most:
             self._check_number(tokens, most, f"num_max_tokens_per_rank is {most}: raise it")
         else:
-            most = self._agree_on_tokens((*key, worst), tokens)
+            most = max(worst // self.size, self._agree_on_tokens(key + (worst,), tokens))
         # Fewer rows than could come are a limit, which the kernels watch.
         rows = worst if worst < most * self.size else 0
-        current = self._current.get((*key, rows))
+        current = self._current.get(key + (rows,))
         if current is None or current.tokens < most:
-            self.check_not_capturing()
+            self.members.check_not_capturing()
             self._worst = {k: v for k, v in self._worst.items() if v[0] is not current}
-            self._current.pop((*key, rows), None)
+            self._current.pop(key + (rows,), None)
             self._free_unused()
-            current = self._current[(*key, rows)] = self.add(*key[:3], most, rows, key[3])
+            current = self._current[key + (rows,)] = self.add(*key[:3], most, rows, key[3])
         if worst:
-            self._worst[(*key, worst)] = current, most
+            self._worst[key + (worst,)] = current, most
         return current
 
     @staticmethod
@@ -207,9 +140,9 @@ class Exchange:
 
     def _agree_on_tokens(self, key: Tuple[Any, ...], tokens: int) -> int:
         """Returns the largest number of tokens of the members, which call with the same key."""
-        self.check_not_capturing()
+        self.members.check_not_capturing()
         kind = zlib.crc32(repr(key).encode())
-        most, largest, negative = self.agree(tokens, kind, -kind)
+        most, largest, negative = self.members.agree(tokens, kind, -kind)
         if largest != -negative:
             hidden, experts, top, result, worst = key
             raise Mismatch(f"rank {self.rank} calls dispatch with {hidden} elements of a token, "
@@ -221,9 +154,9 @@ class Exchange:
         """Frees objects that were too small, if no member has a handle of theirs. Collective."""
         in_use = {id(objects) for objects in self._current.values()}
         for objects in list(self._all):
-            if id(objects) not in in_use and self.agree(
+            if id(objects) not in in_use and self.members.agree(
                     objects.permanent or len(objects.handles) > 0)[0] == 0:
-                self.settle()
+                self.members.settle()
                 objects.destroy()
                 self._all.remove(objects)
 
@@ -233,7 +166,7 @@ class Exchange:
 
     def check(self) -> None:
         """Waits, and raises OutOfRange for the first error that kernels found."""
-        self.settle()
+        self.members.settle()
         for objects in self._all:
             for experts in objects.all():
                 experts.check()
@@ -241,7 +174,7 @@ class Exchange:
     def destroy(self) -> None:
         """Frees the memory and ends the job. Collective."""
         self.require()
-        self.settle()
+        self.members.settle()
         self._destroyed = True
         fault: Optional[Exception] = None
         for objects in self._all:
@@ -252,7 +185,7 @@ class Exchange:
                     fault = fault or error
             objects.destroy()
         self._all.clear()
-        self.job.finalize()
+        self.members.leave()
         if fault is not None:
             raise fault
 
@@ -286,7 +219,7 @@ class Exchange:
             transfer.keep(values, idx, weights, rows._layout, rows.topk_idx, rows.topk_weights,
                           rows.n_tokens, rows.n_rows, None if scales is None else scales.sent)
         self._finish(made, rows, worst)
-        return received, Handle(objects, made, rows, worst), transfer.event()
+        return received, Handle(self, objects, made, rows, worst), transfer.event()
 
     def dispatch_again(self, x: Any, handle: Handle, previous: Any,
                        is_async: bool) -> Tuple[Any, EventOverlap]:
@@ -327,7 +260,7 @@ class Exchange:
             out = made.combine_receive(rows, stream=transfer.stream)
             sums, back = out if weights is not None else (out, None)
             if self.comm is None:
-                self.settle()
+                self.members.settle()
             for part in biases:
                 if part is not None:
                     sums = (sums.float() + part.float()).to(sums.dtype)
@@ -336,13 +269,14 @@ class Exchange:
         return sums, back, transfer.event()
 
     def _check_tokens(self, values: Any) -> None:
+        self.members.check_gpu(values)
         name = str(values.dtype).replace("torch.", "")
         if values.dim() != 2 or name not in _RESULTS:
             raise InvalidArgument(f"x is {values.dtype} of shape {tuple(values.shape)}: give "
                                   f"[tokens, hidden] of {', '.join(_RESULTS)}")
 
     def _objects_of(self, handle: Any) -> Objects:
-        if not isinstance(handle, Handle) or handle.objects.exchange is not self:
+        if not isinstance(handle, Handle) or handle.exchange is not self:
             raise InvalidArgument(f"handle is a {type(handle).__name__} and not one of this buffer:"
                                   " pass what its dispatch() returned")
         return handle.objects

@@ -71,6 +71,7 @@ class LowLatency:
         if x.dim() != 2 or x.dtype != torch.bfloat16:
             raise InvalidType(f"x is {x.dtype} of shape {tuple(x.shape)}: give bfloat16 of "
                               "[tokens, hidden]")
+        exchange.members.check_gpu(x)
         tokens, hidden = x.shape
         if topk_idx.dim() != 2 or topk_idx.shape[0] != tokens or tokens > most:
             raise InvalidArgument(f"topk_idx has shape {tuple(topk_idx.shape)} for {tokens} tokens:"
@@ -233,4 +234,4 @@ def _bytes(x: Any) -> Any:
 
 def _repeat(x: Any, times: int) -> Any:
     """Returns each row that many times."""
-    return x[:, None].expand(-1, times, -1).reshape(-1, x.shape[1])
+    return x[:, None].expand(-1, times, -1).reshape(-1, x.shape[1]).contiguous()
