@@ -192,12 +192,10 @@ class Buffer:
         device, tokens = topk_idx.device, topk_idx.shape[0]
         chosen = torch.where((topk_idx >= 0) & (topk_idx < num_experts), topk_idx,
                              torch.full_like(topk_idx, num_experts))
-        # The last one is that of no expert.
-        owners = torch.full((num_experts + 1,), size, dtype=torch.int64, device=device)
-        for rank in range(size):
-            owners[rank * num_experts // size:(rank + 1) * num_experts // size] = rank
+        # Rank p owns experts from floor(p * num_experts / size) on; `size` owns none.
+        owners = torch.div((chosen + 1) * size - 1, num_experts, rounding_mode="floor")
         in_rank = torch.zeros(tokens, size + 1, dtype=torch.bool, device=device)
-        in_rank = in_rank.scatter_(1, owners[chosen], True)[:, :size].contiguous()
+        in_rank = in_rank.scatter_(1, owners.clamp(max=size), True)[:, :size].contiguous()
         flat = chosen.reshape(-1)
         of_expert = torch.zeros(num_experts + 1, dtype=torch.int32, device=device)
         of_expert.scatter_add_(0, flat, torch.ones_like(flat, dtype=torch.int32))

@@ -19,7 +19,7 @@ _jobs: "Dict[Tuple[bytes, ...], Members]" = {}  # by the ids of the members
 def choose_target() -> None:
     """Kernels run on the GPU where torch has one, unless WEFT_TARGET says otherwise: libweft sees
     no kernel in a Python program."""
-    if torch.cuda.is_available():
+    if torch.cuda.device_count() > 0:  # which does not begin CUDA: a fork may still use it
         os.environ.setdefault("WEFT_TARGET", "cuda")
 
 

@@ -21,7 +21,7 @@ class Scales:
             raise InvalidArgument(f"scales are {scales.dtype} of shape {tuple(scales.shape)}: give "
                                   "float32 or int32 of shape [tokens, n]")
         self.dtype, self.dim = scales.dtype, scales.dim()
-        flat = scales.reshape(scales.shape[0], -1)
+        flat = scales if self.dim == 2 else scales[:, None]
         self.n = flat.shape[1]
         #: As they are sent: float32, a multiple of 4.
         self.sent = torch.nn.functional.pad(flat, (0, -self.n % 4)).contiguous().view(torch.float32)
@@ -54,7 +54,7 @@ def check_fp8(hidden: int) -> None:
 def to_fp8(x: Any, round_scale: bool) -> Tuple[Any, Any]:
     """Returns [tokens, hidden] in FP8 and float32 scales [tokens, hidden / 128], by which a value
     is multiplied to get it back. round_scale: they are powers of two."""
-    parts = x.reshape(x.shape[0], -1, CHANNELS).float()
+    parts = x.reshape(x.shape[0], x.shape[1] // CHANNELS, CHANNELS).float()
     scales = parts.abs().amax(2).clamp(min=_LEAST) / _MOST
     if round_scale:  # up
         exponents = (scales.view(torch.int32) + 0x7FFFFF) >> 23
