@@ -25,12 +25,17 @@ CLASSES = [
     ("_array", "RawArray"), ("_dtypes", "DType"), ("_pool", "Pool"), ("_memory", "Registration"),
     ("_memory", "Mapping"), ("_files", "File"), ("_files", "FileResult"), ("_files", "FileHandle"),
     ("_files", "FileHandles"), ("_experts", "Experts"), ("_experts", "Received"),
-    ("_local", "Local"), ("_machine", "Report"),
+    ("_local", "Local"), ("_machine", "Report"), ("experts/_buffer", "Buffer"),
+    ("experts/_buffer", "Config"), ("experts/_elastic", "ElasticBuffer"),
+    ("experts/_elastic", "EPBuffer"), ("experts/_elastic", "EPHandle"),
+    ("experts/_event", "EventOverlap"), ("experts/_event", "EventHandle"),
 ]
 FUNCTIONS = [
     ("_job", "init"), ("_job", "unique_id"), ("_local", "spawn"), ("_local", "local"),
     ("_machine", "topo"), ("_machine", "explain"), ("_machine", "doctor"), ("_machine", "bench"),
     ("_machine", "include"), ("_machine", "version"), ("_files", "join_checksums"),
+    ("experts/__init__", "as_deep_ep"), ("experts/_autograd", "moe_dispatch"),
+    ("experts/_autograd", "moe_combine"),
 ]
 KERNELS = ["triton", "numba"]
 

@@ -20,7 +20,7 @@ cp $tools/weft.css $tools/site.js "$out"
 groups=(
     'Start:index demo coming-from gallery status glossary'
     'Python:python python-arrays python-put python-signals python-collectives python-streams
-            python-kernels python-experts torch python-files python-notebooks python-machine python-reference'
+            python-kernels python-experts deep-ep torch python-files python-notebooks python-machine python-reference'
     'Programs:examples launching hosts device experts files abi security'
     'Machines and networks:machine net gda man/weft-reasons.7'
     'References:reference device-reference shmem-reference shmem-coverage nvshmem-reference
