@@ -294,6 +294,8 @@ def low_latency(group, fp8):
             results = compare(cases[0], option, made)
             y, _, hook = combine(cases[0], results, made[2], False, zero_copy=True)
             assert hook is None and torch.equal(y, wanted(cases[0][rank]))
+            y, _, _ = combine(cases[0], results * 2, made[2], False)
+            assert torch.equal(y, wanted(cases[0][rank]) * 2)
             for order in ((0, 1), (1, 0)):
                 made = [dispatch(case, option, True) for case in cases]
                 for turn in order:
@@ -329,6 +331,59 @@ def dispatch_of(buffer, x, idx, count, **named):
     per_expert = buffer.get_dispatch_layout(idx, count)[2]
     return buffer.dispatch(x, num_tokens_per_expert=per_expert, topk_idx=idx,
                            topk_weights=torch.ones(idx.shape), **named)
+
+
+class Communicator:
+    """What a Buffer calls of a communicator of mpi4py."""
+
+    def __init__(self, group):
+        self.group = group
+
+    def Get_rank(self):  # noqa: N802
+        return self.group.rank()
+
+    def allgather(self, mine):
+        given = [None] * self.group.size()
+        dist.all_gather_object(given, mine, group=self.group)
+        return given
+
+
+def groups(group):
+    """Groups of some ranks, of which each has a job, and a communicator."""
+    rank = group.rank()
+    pairs = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    mine = pairs[rank % 2]
+    buffer, other = Buffer(mine), Buffer(None, comm=Communicator(mine))
+    assert buffer._exchange.members is other._exchange.members
+    x = torch.full((2, 8), float(rank))
+    for which in (buffer, other):
+        rows, _, _, _, handle, _ = dispatch_of(which, x, torch.tensor([[0], [1]]), 2)
+        assert rows[:, 0].tolist() == [rank % 2, rank % 2 + 2]
+        assert torch.equal(which.combine(rows, handle)[0], x)
+    if rank < 2:  # a process has one job with kernels
+        with pytest.raises(weft.Unsupported, match="share a job; destroy"):
+            Buffer(None, comm=Alone())
+    buffer.destroy()
+    assert torch.equal(other.combine(rows, handle)[0], x)
+    other.destroy()
+    whole = Buffer(group)
+    rows = dispatch_of(whole, x, torch.tensor([[3], [-1]]), 4)[0]
+    assert rows[:, 0].tolist() == ([0, 1, 2, 3] if rank == 3 else [])
+    whole.destroy()
+
+
+class Alone:
+    """A communicator of this process."""
+
+    def Get_rank(self):  # noqa: N802
+        return 0
+
+    def allgather(self, mine):
+        return [mine]
+
+
+def test_groups(tmp_path):
+    at_ranks(4, tmp_path, groups)
 
 
 def growth(group):

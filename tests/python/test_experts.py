@@ -106,6 +106,30 @@ def test_team():
     weft.spawn(at_pe, 4)
 
 
+@pytest.mark.parametrize("stream", [None, 0])
+def test_halves(stream):
+    """Two objects' operations are in progress at the same time, and end in another order."""
+    def at_pe(job):
+        x = numpy.arange(12, dtype="float32").reshape(3, 4) + 100 * job.rank
+        idx = numpy.array([[0, 1], [-1, 0], [-1, -1]])
+        two = [job.experts(3, 4, 2, 2, dtype="float32") for _ in range(2)]
+        sent = [experts.dispatch_send(x * (i + 1), idx, stream=stream)
+                for i, experts in enumerate(two)]
+        for i in (1, 0):
+            rows = two[i].dispatch_receive(sent[i], stream=stream, capacity=5)
+            assert rows is sent[i] and len(rows.x) == (5 if stream == 0 else rows.n)
+        for experts, rows in zip(two, sent):
+            experts.combine_send(rows.x, rows, stream=stream)
+        raises(weft.InvalidArgument, "the last call was a combine_send", two[0].dispatch_send, x,
+               idx, stream=stream)
+        out = [two[i].combine_receive(sent[i], stream=stream) for i in (1, 0)]
+        for experts in two:
+            experts.dispatch(x, idx)  # waits for the stream
+        assert (out[1] == x * [[2], [1], [0]]).all() and (out[0] == 2 * out[1]).all()
+
+    weft.spawn(at_pe, 2)
+
+
 def test_rows_of_a_stream_are_worst_case():
     def at_pe(job):
         with job.experts(3, 4, 2, 2, dtype="float32") as experts:

@@ -3,14 +3,15 @@
 
 import ctypes
 from importlib import import_module
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, List, Optional, Tuple
 
 from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument, Unsupported
 from ._event import EventHandle, EventOverlap
 from ._exchange import Exchange
-from ._low_latency import LowLatency, check_numbers, refuse, sizes_of
+from ._low_latency import LowLatency, check_numbers, sizes_of
+from ._options import aligned, refuse
 
 torch: Any = import_module("torch")
 
@@ -340,9 +341,3 @@ class Buffer:
 
     def low_latency_clean_mask_buffer(self) -> None:
         """Does nothing: no rank is masked."""
-
-
-def aligned(number: int, alignment: Optional[Union[int, Any]]) -> int:
-    """Returns a number rounded up to a multiple of alignment."""
-    step = alignment or 1
-    return (number + step - 1) // step * step

@@ -8,10 +8,10 @@ from typing import Any, List, Optional, Tuple
 from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument, Unsupported
-from ._buffer import Buffer, aligned
+from ._buffer import Buffer
 from ._event import EventHandle, EventOverlap
 from ._exchange import Exchange, Handle
-from ._low_latency import refuse
+from ._options import aligned, refuse
 
 torch: Any = import_module("torch")
 

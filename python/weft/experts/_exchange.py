@@ -205,19 +205,18 @@ class Exchange:
         name = dtype_of(values.dtype).name
         objects = self._objects((hidden, experts, topk_idx.shape[1], _RESULTS[name]), tokens, most,
                                 worst)
-        made = objects.get(name, 0 if scales is None else scales.sent.shape[1])
-        idx = topk_idx.contiguous()
-        weights = None if topk_weights is None else topk_weights.contiguous()
+        made = objects.get(name, scales.n_sent)
         with Transfer(self.comm, previous, is_async) as transfer:
             stream = transfer.stream if worst else None
-            rows = made.dispatch_send(values, idx, weights, stream=stream,
-                                      scales=None if scales is None else scales.sent)
+            transfer.keep(values, topk_idx, topk_weights, scales.given)
+            rows = made.dispatch_send(_contiguous(values), topk_idx.contiguous(),
+                                      _contiguous(topk_weights), scales=scales.to_send(),
+                                      stream=stream)
             made.dispatch_receive(rows, stream=stream, capacity=worst)
             if worst:
                 _clear_unused(rows)
             received = self._received(transfer, rows, scales)
-            transfer.keep(values, idx, weights, rows._layout, rows.topk_idx, rows.topk_weights,
-                          rows.n_tokens, rows.n_rows, None if scales is None else scales.sent)
+            transfer.keep(rows.topk_idx, rows.topk_weights, rows.n_tokens)
         self._finish(made, rows, worst)
         return received, Handle(self, objects, made, rows, worst), transfer.event()
 
@@ -231,14 +230,13 @@ class Exchange:
             raise InvalidArgument(f"x has shape {tuple(values.shape)}, and the dispatch of handle "
                                   f"had {(handle.rows._tokens, objects.hidden)}: give as many "
                                   "tokens")
-        made = objects.get(dtype_of(values.dtype).name,
-                           0 if scales is None else scales.sent.shape[1])
+        made = objects.get(dtype_of(values.dtype).name, scales.n_sent)
         with Transfer(self.comm, previous, is_async) as transfer:
-            rows = made.dispatch_send(values, handle.rows, stream=transfer.stream,
-                                      scales=None if scales is None else scales.sent)
+            transfer.keep(values, scales.given)
+            rows = made.dispatch_send(_contiguous(values), handle.rows, scales=scales.to_send(),
+                                      stream=transfer.stream)
             made.dispatch_receive(rows, stream=transfer.stream)
             received = self._received(transfer, rows, scales)
-            transfer.keep(values, rows._layout, None if scales is None else scales.sent)
         self._finish(made, rows, handle.worst)
         return received, transfer.event()
 
@@ -249,14 +247,15 @@ class Exchange:
         if dtype_of(x.dtype).name != objects.result:
             raise InvalidType(f"x is of {x.dtype}, and the results of this dispatch are of "
                               f"{objects.result}: convert x")
-        x, weights = x.contiguous(), None if weights is None else weights.contiguous()
         biases = () if bias is None else bias if isinstance(bias, (tuple, list)) else (bias,)
         for part in biases:
             if part is not None and tuple(part.shape) != (rows._tokens, objects.hidden):
                 raise InvalidArgument(f"bias has shape {tuple(part.shape)}: "
                                       f"{(rows._tokens, objects.hidden)} is needed")
         with Transfer(self.comm, previous, is_async) as transfer:
-            made.combine_send(x, rows, weights=weights, stream=transfer.stream)
+            transfer.keep(x, weights, *biases)
+            made.combine_send(_contiguous(x), rows, weights=_contiguous(weights),
+                              stream=transfer.stream)
             out = made.combine_receive(rows, stream=transfer.stream)
             sums, back = out if weights is not None else (out, None)
             if self.comm is None:
@@ -264,7 +263,7 @@ class Exchange:
             for part in biases:
                 if part is not None:
                     sums = (sums.float() + part.float()).to(sums.dtype)
-            transfer.keep(x, weights, rows._layout, sums, back, *biases)
+            transfer.keep(sums, back)
         rows._sources = None
         return sums, back, transfer.event()
 
@@ -282,15 +281,12 @@ class Exchange:
         return handle.objects
 
     @staticmethod
-    def _received(transfer: Transfer, rows: Received, scales: Any) -> Any:
+    def _received(transfer: Transfer, rows: Received, scales: _scales.Scales) -> Any:
         """Returns received tokens, as those of the call: a tensor, or (values, scales)."""
         x, rows.x, sent, rows.scales = rows.x, None, rows.scales, None
-        transfer.keep(x, sent)
-        if scales is None:
-            return x
-        back = scales.received(sent)
-        transfer.keep(back)
-        return x, back
+        received = scales.with_values(x, sent)
+        transfer.keep(*(received if isinstance(received, tuple) else (received,)))
+        return received
 
     def _finish(self, made: Experts, rows: Received, worst: int) -> None:
         """After a call that was given to a stream: on CPU tensors it is complete."""
@@ -298,6 +294,10 @@ class Exchange:
             rows._sources = None
             if worst:
                 made.check()
+
+
+def _contiguous(x: Any) -> Any:
+    return None if x is None else x.contiguous()
 
 
 def _clear_unused(rows: Received) -> None:

@@ -6,10 +6,11 @@ from typing import Any, Dict, List, Tuple
 
 from .._experts import Experts, Received
 from .._library import calls, check
-from ..errors import InvalidArgument, InvalidType, OutOfRange, Unsupported
+from ..errors import InvalidArgument, InvalidType, OutOfRange
 from . import _scales
 from ._event import EventOverlap, Transfer
 from ._exchange import Exchange, Objects
+from ._options import aligned
 
 torch: Any = import_module("torch")
 
@@ -86,7 +87,7 @@ class LowLatency:
             _scales.check_fp8(hidden)
         top, own, block = topk_idx.shape[1], experts // exchange.size, most * exchange.size
         scales = hidden // _scales.CHANNELS if use_fp8 else 0
-        made = self._next("float8_e4m3fn" if use_fp8 else "bfloat16", scales + -scales % 4,
+        made = self._next("float8_e4m3fn" if use_fp8 else "bfloat16", aligned(scales, 4),
                           *sizes_of(most, hidden, exchange.size, experts, top))
         # Results: complete when the tokens have been received.
         kind = torch.float8_e4m3fn if use_fp8 else torch.bfloat16
@@ -95,18 +96,15 @@ class LowLatency:
                                 dtype=torch.int32 if use_ue8m0 else torch.float32)
         counts = torch.empty(own, dtype=torch.int32, device=x.device)
 
-        def part(turn: Transfer) -> LowLatencyHandle:
+        with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
             values, factors = _scales.to_fp8(x, round_scale) if use_fp8 else (x, None)
             if factors is not None:
                 factors = _repeat(torch.nn.functional.pad(factors, (0, -scales % 4)), top)
-            idx = topk_idx.reshape(-1, 1).contiguous()
-            values = _repeat(_bytes(values), top).view(values.dtype)
-            rows = made.dispatch_send(values, idx, scales=factors, stream=turn.stream)
-            turn.keep(x, topk_idx, values, idx, factors, rows._layout)
-            return LowLatencyHandle(made, rows, tokens, top, block)
-
-        with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
-            handle = part(turn)
+            rows = made.dispatch_send(
+                _repeat(_bytes(values), top).view(values.dtype),
+                topk_idx.reshape(-1, 1).contiguous(), scales=factors, stream=turn.stream)
+            turn.keep(x, topk_idx)
+            handle = LowLatencyHandle(made, rows, tokens, top, block)
             if not return_hook:
                 self._receive(turn, handle, blocks, of_scales, counts, stats)
         if not return_hook:
@@ -151,7 +149,7 @@ class LowLatency:
         counts.copy_(mine.sum(0))
         if stats is not None:
             stats += counts
-        turn.keep(blocks, of_scales, counts, stats, handle.places, rows._layout)
+        turn.keep(blocks, of_scales, counts, stats)
         rows.x = rows.scales = rows.topk_weights = rows.topk_idx = None
 
     def _finish(self, handle: LowLatencyHandle) -> None:
@@ -195,14 +193,14 @@ class LowLatency:
             for k in range(handle.top):
                 total.addcmul_(results[k::handle.top].float(), weights[:, k:k + 1])
             out.copy_(total)
-            turn.keep(topk_weights, topk_idx, results, out, rows._layout)
+            turn.keep(topk_weights, topk_idx, out)
 
         with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
             flat = x.reshape(-1, hidden)
             # Rows that are not in use may have anything.
             sent = flat.index_select(0, handle.places.clamp(max=len(flat) - 1))
             made.combine_send(sent, rows, stream=turn.stream)
-            turn.keep(x, sent)
+            turn.keep(x)
             if not return_hook:
                 receive(turn)
 
@@ -218,13 +216,6 @@ class LowLatency:
             handle.buffer = torch.empty(made.own, handle.block, made.hidden, dtype=torch.bfloat16,
                                         device=handle.rows._layout.device)
         return handle.buffer
-
-
-def refuse(**given: Any) -> None:
-    """Raises Unsupported for options that are given and not done."""
-    for name, value in given.items():
-        if value:
-            raise Unsupported(f"{name}={value!r} is not supported by weft.experts: leave it out")
 
 
 def _bytes(x: Any) -> Any:

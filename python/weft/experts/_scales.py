@@ -2,9 +2,10 @@
 """FP8: tokens as (values, scales), and the forms of their scales."""
 
 from importlib import import_module
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple
 
 from ..errors import InvalidArgument, Unsupported
+from ._options import aligned
 
 torch: Any = import_module("torch")
 
@@ -14,31 +15,43 @@ _LEAST = 1e-4  # a token whose numbers are smaller is scaled as if its largest w
 
 
 class Scales:
-    """The scales of a call: float32, or packed exponents in int32, [tokens, n] or [tokens]."""
+    """The scales of a call: float32, or packed exponents in int32, [tokens, n] or [tokens]; or
+    None."""
 
-    def __init__(self, scales: Any) -> None:
-        if scales.dim() not in (1, 2) or scales.element_size() != 4:
-            raise InvalidArgument(f"scales are {scales.dtype} of shape {tuple(scales.shape)}: give "
-                                  "float32 or int32 of shape [tokens, n]")
-        self.dtype, self.dim = scales.dtype, scales.dim()
-        flat = scales if self.dim == 2 else scales[:, None]
-        self.n = flat.shape[1]
-        #: As they are sent: float32, a multiple of 4.
-        self.sent = torch.nn.functional.pad(flat, (0, -self.n % 4)).contiguous().view(torch.float32)
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        #: Numbers of a token that are sent: a multiple of 4.
+        self.n_sent = 0
+        if given is not None:
+            if given.dim() not in (1, 2) or given.element_size() != 4:
+                raise InvalidArgument(f"scales are {given.dtype} of shape {tuple(given.shape)}: "
+                                      "give float32 or int32 of shape [tokens, n]")
+            self._n = given.shape[1] if given.dim() == 2 else 1
+            self.n_sent = aligned(self._n, 4)
 
-    def received(self, sent: Any) -> Any:
-        """Returns received scales in the form of those of the call."""
-        back = sent[:, :self.n].contiguous().view(self.dtype)
-        return back[:, 0] if self.dim == 1 else back
+    def to_send(self) -> Any:
+        """Returns the scales as float32 [tokens, n_sent]."""
+        if self.given is None:
+            return None
+        flat = self.given if self.given.dim() == 2 else self.given[:, None]
+        padded = torch.nn.functional.pad(flat, (0, self.n_sent - self._n))
+        return padded.contiguous().view(torch.float32)
+
+    def with_values(self, values: Any, sent: Any) -> Any:
+        """Returns received tokens in the form of those of the call."""
+        if self.given is None:
+            return values
+        back = sent[:, :self._n].contiguous().view(self.given.dtype)
+        return values, back[:, 0] if self.given.dim() == 1 else back
 
 
-def split(x: Any) -> Tuple[Any, Optional[Scales]]:
+def split(x: Any) -> Tuple[Any, Scales]:
     """Returns values and scales of tokens: a tensor, or (values, scales)."""
     if isinstance(x, (tuple, list)):
         if len(x) != 2:
             raise InvalidArgument(f"x is a tuple of {len(x)}: give (values, scales)")
-        return x[0].contiguous(), Scales(x[1])
-    return x.contiguous(), None
+        return x[0], Scales(x[1])
+    return x, Scales(None)
 
 
 def check_fp8(hidden: int) -> None:
