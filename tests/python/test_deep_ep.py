@@ -4,6 +4,7 @@ ranks."""
 
 import random
 import sys
+import time
 import types
 
 import pytest
@@ -174,7 +175,8 @@ def normal_fp8(group):
     buffer = Buffer(group)
     hidden, count, top = 256, 4, 2
     owners = owner_of(count, size)
-    choices = [Choice(member, 4, hidden, count, top) for member in range(size)]
+    choices = [Choice(member, 5, hidden, count, top) for member in range(size)]
+    assert all(rows_of(choices, owners, peer) for peer in range(size))
     for choice in choices:
         choice.values = choice.x.to(torch.float8_e4m3fn)
         choice.scales = choice.x[:, :2] + 0.5
@@ -287,6 +289,8 @@ def low_latency(group, fp8):
     for seed in range(3):
         cases = [[Choice(member, seed + turn, hidden, count, top, torch.bfloat16, most)
                   for member in range(size)] for turn in range(2)]
+        for choice in cases[0] + cases[1]:  # parts of different sizes, whose sums are exact
+            choice.x *= 2.0 ** (torch.arange(hidden) // 128)
         for option in options:
             # Without hooks, then with two dispatches in progress and either order of the rest.
             made = dispatch(cases[0], option, False)
@@ -406,7 +410,12 @@ def growth(group):
             # The handles go at one rank only, then everywhere.
             del which, handle
             held, kept = [one for one in kept if one[0] is other and rank == 0], []
-    del held
+    for turn in range(30):
+        if rank == turn % size:
+            time.sleep(0.002)
+        for n in range(20):
+            assert buffer._exchange.members.agree(n * (rank + 1), -n - rank) == [n * size, -n]
+    assert len(held) == (0 if rank else 4)
     assert before == [3, 3]
     assert len(buffer._exchange._all) == 1 and len(other._exchange._all) == 4
     assert buffer._exchange.nbytes() < other._exchange.nbytes()

@@ -124,7 +124,11 @@ def test_halves(stream):
                idx, stream=stream)
         out = [two[i].combine_receive(sent[i], stream=stream) for i in (1, 0)]
         for experts in two:
-            experts.dispatch(x, idx)  # waits for the stream
+            rows = experts.dispatch(x, idx)  # waits for the stream
+            again = experts.dispatch(x * 3, rows, stream=stream)
+            assert again.n == rows.n == len(again.x)
+            experts.combine(again.x, again)
+            assert (again.x == rows.x * 3).all()
         assert (out[1] == x * [[2], [1], [0]]).all() and (out[0] == 2 * out[1]).all()
 
     weft.spawn(at_pe, 2)

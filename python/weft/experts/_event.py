@@ -12,7 +12,7 @@ torch: Any = import_module("torch")
 
 def on_gpu() -> bool:
     """Whether this process uses a GPU by torch."""
-    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+    return bool(torch.cuda.is_initialized())
 
 
 class EventHandle:

@@ -91,9 +91,10 @@ class Members:
         return found
 
     def settle(self) -> None:
-        """Waits for what the communication stream has been given."""
+        """Waits for what streams have been given: the communication stream, and graphs on
+        others."""
         if self.comm is not None:
-            self.comm.synchronize()
+            torch.cuda.synchronize(self.comm.device)
         else:
             check(calls.stream_synchronize(0))
 
