@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple
 from .._experts import Experts, Received
 from .._library import calls, check
 from ..errors import InvalidArgument, InvalidType, OutOfRange
-from . import _scales
+from . import _rows, _scales
 from ._event import EventOverlap, Transfer
 from ._exchange import Exchange, Objects
 from ._options import aligned
@@ -138,10 +138,10 @@ class LowLatency:
                              "once")
         handle.places = torch.where(used & (order < block), places,
                                     torch.full_like(places, made.own * block))
-        _bytes(blocks).index_copy_(0, handle.places, _bytes(rows.x))
+        _rows.scatter(blocks, handle.places, rows.x, rows.n_rows)
         if made.scales:
             flat = torch.empty(made.own * block + 1, made.scales, device=blocks.device)
-            flat.index_copy_(0, handle.places, rows.scales)
+            _rows.scatter(flat, handle.places, rows.scales, rows.n_rows)
             factors = flat[:-1].view(made.own, block, -1)
             if of_scales.dtype == torch.int32:
                 factors = _scales.to_ue8m0(factors)
@@ -188,17 +188,11 @@ class LowLatency:
             results = made.combine_receive(rows, stream=turn.stream)
             if exchange.comm is None:
                 check(calls.stream_synchronize(0))
-            weights = topk_weights.float().masked_fill(topk_idx < 0, 0)
-            total = torch.zeros(handle.tokens, hidden, device=x.device)
-            for k in range(handle.top):
-                total.addcmul_(results[k::handle.top].float(), weights[:, k:k + 1])
-            out.copy_(total)
+            _rows.weigh(out, results, topk_weights.float(), topk_idx)
             turn.keep(topk_weights, topk_idx, out)
 
         with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
-            flat = x.reshape(-1, hidden)
-            # Rows that are not in use may have anything.
-            sent = flat.index_select(0, handle.places.clamp(max=len(flat) - 1))
+            sent = _rows.gather(x.reshape(-1, hidden), handle.places, rows.n_rows)
             made.combine_send(sent, rows, stream=turn.stream)
             turn.keep(x)
             if not return_hook:
