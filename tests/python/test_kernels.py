@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every function of weft.triton and weft.numba, in the interpreter of Triton and the simulator of
-Numba, at 2 PEs. Both replace their compilers in the whole process, so each is one of its own."""
+Numba, at 2 PEs; and the kernels of weft.experts. Both replace their compilers in the whole process,
+so each is one of its own."""
 
 import importlib.util
 import os
@@ -169,4 +170,47 @@ def test_interpreted(package, variable, text, tmp_path):
     done = subprocess.run([sys.executable, "-m", "weft", "run", "-n", "2", str(program)],
                           capture_output=True, text=True, timeout=120,
                           env={**os.environ, variable: "1"})
+    assert done.returncode == 0, done.stderr
+
+
+# Next to the operations of torch.
+EXPERTS = """
+import torch
+from weft.experts import _kernels, _rows
+
+n, top = torch.tensor([7], dtype=torch.int32), 3
+for dtype in (torch.bfloat16, torch.float32):
+    for hidden in (16, 1040, 2056):
+        source = torch.randn(11, hidden).to(dtype)
+        places = torch.randperm(20)[:11]
+        places[7:] = 20
+        got, want = torch.zeros(21, hidden, dtype=dtype), torch.zeros(21, hidden, dtype=dtype)
+        _kernels.scatter(_rows._words(got), places, _rows._words(source), n)
+        _rows.scatter(want, places, source, n)
+        assert torch.equal(got[:20], want[:20]) and torch.equal(got[places[:7]], source[:7])
+        assert not got[20].any()
+        back = torch.zeros(11, hidden, dtype=dtype)
+        _kernels.gather(_rows._words(back), _rows._words(want[:20]), places, n)
+        assert torch.equal(back[:7], source[:7]) and not back[7:].any()
+        assert torch.equal(_rows.gather(want[:20], places, n)[:7], source[:7])
+        idx = torch.randint(-1, 3, (5, top))
+        weights, results = torch.rand(5, top), torch.randn(5 * top, hidden).to(dtype)
+        got, want = torch.zeros(5, hidden, dtype=dtype), torch.zeros(5, hidden, dtype=dtype)
+        _kernels.weigh(got, results, weights, idx)
+        _rows.weigh(want, results, weights, idx)
+        assert torch.allclose(got.float(), want.float(), rtol=1e-2, atol=1e-2)
+        serial = sum(float(weights[0, k]) * results[k].float() for k in range(top)
+                     if idx[0, k] >= 0) + torch.zeros(hidden)
+        assert torch.allclose(want[0].float(), serial, rtol=1e-2, atol=1e-2)
+"""
+
+
+def test_experts_in_triton(tmp_path):
+    for package in ("torch", "triton"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"no {package} here: pip install {package}")
+    program = tmp_path / "x.py"
+    program.write_text(EXPERTS)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, "TRITON_INTERPRET": "1"})
     assert done.returncode == 0, done.stderr
