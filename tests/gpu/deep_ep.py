@@ -14,6 +14,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 import weft.torch  # noqa: E402, F401
+from weft.experts import _rows  # noqa: E402
 
 dist.init_process_group("weft")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -242,7 +243,8 @@ def show_times(buffer):
         both = microseconds(body), microseconds(graph.replay)
         if rank == 0:
             print(f"low latency, {tokens} tokens, {'FP8' if fp8 else 'bfloat16'}: dispatch and "
-                  f"combine {both[0]:.0f} us, from a graph {both[1]:.0f} us")
+                  f"combine {both[0]:.0f} us, from a graph {both[1]:.0f} us, "
+                  f"{'with' if _rows._found else 'without'} triton")
 
 
 buffer = deep_ep.Buffer(dist.group.WORLD, explicitly_destroy=True)
