@@ -77,8 +77,8 @@ class Received:
     counted from this PE's first one, -1 where another PE owns it; topk_weights: [rows, top], 0
     there; n_tokens: [own experts], rows that name each expert. n: number of rows, of which the
     arrays have as many; with a stream it is None (unless the layout is that of a dispatch that
-    waited), n_rows is an array of one element with it, and the arrays have Experts.rows rows. After a dispatch with a known layout topk_idx and
-    topk_weights are those of the first one.
+    waited), n_rows is an array of one element with it, and the arrays have Experts.rows rows. After
+    a dispatch with a known layout topk_idx and topk_weights are those of the first one.
     """
 
     def __init__(self) -> None:
