@@ -592,6 +592,8 @@ def bad_input(group):
              lambda: buffer.dispatch(x, num_tokens_per_expert=experts, topk_idx=idx.int())),
             (weft.InvalidArgument, "x is torch.float64 of shape",
              lambda: buffer.dispatch(x.double(), **given)),
+            (weft.InvalidArgument, "a tensor is on meta, and kernels of this PE run on cpu",
+             lambda: buffer.dispatch(x.to("meta"), **given)),
             (weft.InvalidArgument, "x is a tuple of 3",
              lambda: buffer.dispatch((x, x, x), **given)),
             (weft.InvalidArgument, "scales are torch.float64", lambda: buffer.dispatch(

@@ -268,7 +268,7 @@ class Exchange:
         return sums, back, transfer.event()
 
     def _check_tokens(self, values: Any) -> None:
-        self.members.check_gpu(values)
+        self.members.check_device(values)
         name = str(values.dtype).replace("torch.", "")
         if values.dim() != 2 or name not in _RESULTS:
             raise InvalidArgument(f"x is {values.dtype} of shape {tuple(values.shape)}: give "

@@ -72,7 +72,7 @@ class LowLatency:
         if x.dim() != 2 or x.dtype != torch.bfloat16:
             raise InvalidType(f"x is {x.dtype} of shape {tuple(x.shape)}: give bfloat16 of "
                               "[tokens, hidden]")
-        exchange.members.check_gpu(x)
+        exchange.members.check_device(x)
         tokens, hidden = x.shape
         if topk_idx.dim() != 2 or topk_idx.shape[0] != tokens or tokens > most:
             raise InvalidArgument(f"topk_idx has shape {tuple(topk_idx.shape)} for {tokens} tokens:"

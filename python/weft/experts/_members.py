@@ -109,9 +109,17 @@ class Members:
                                   "or waits for other ranks: make it once before the capture, with "
                                   "the same sizes")
 
-    def check_gpu(self, tensor: Any) -> None:
+    def check_device(self, tensor: Any) -> None:
         """Raises InvalidArgument for a tensor that is not where kernels run."""
-        if self.comm is not None and tensor.is_cuda and tensor.device != self.comm.device:
-            raise InvalidArgument(f"a tensor is on {tensor.device}, and this PE uses "
-                                  f"{self.comm.device}: call torch.cuda.set_device("
-                                  f"{self.comm.device.index}) first, or set WEFT_GPU")
+        device = torch.device("cpu") if self.comm is None else self.comm.device
+        if tensor.device == device:
+            return
+        if self.comm is None:
+            remedy = ("call weft.experts.as_deep_ep(), or set WEFT_TARGET=cuda, before the first "
+                      "job or group \"weft\" of the process")
+        elif not tensor.is_cuda:
+            remedy = "set WEFT_TARGET=simt for tensors in host memory, or move it to the GPU"
+        else:
+            remedy = f"call torch.cuda.set_device({device.index}) first, or set WEFT_GPU"
+        raise InvalidArgument(f"a tensor is on {tensor.device}, and kernels of this PE run on "
+                              f"{device}: {remedy}")
