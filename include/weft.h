@@ -96,6 +96,8 @@ typedef struct weft_init_attr {
     const weft_unique_id *unique_id; /* id to connect by in place of a launcher; else NULL */
     int unique_id_pe;                /* with unique_id: PE number, 0 ... unique_id_npes - 1 */
     int unique_id_npes;              /* with unique_id: number of PEs in the job */
+    uint64_t wait_limit_ns; /* nanoseconds without progress after which a wait of this job fails;
+                               0 = WEFT_WAIT_LIMIT. The same at every PE */
 } weft_init_attr;
 
 #define WEFT_INIT_GLOBAL_DATA 1u /* the program's .data and .bss become a symmetric segment */

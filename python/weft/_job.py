@@ -676,12 +676,14 @@ def init(*, heap: Union[int, str] = 0, unique_id: Optional[bytes] = None, rank: 
 
 
 def join(heap: Union[int, str], unique_id: Optional[bytes], rank: int, size: int,
-         group: Any = None) -> Job:
-    """As init(), for one more job of this process."""
+         group: Any = None, limit_s: float = 0) -> Job:
+    """As init(), for one more job of this process. limit_s: seconds without progress after which a
+    wait fails, in place of WEFT_WAIT_LIMIT."""
     attr = b.weft_init_attr()
     attr.size = ctypes.sizeof(attr)
     attr.thread = b.WEFT_THREAD_MULTIPLE
     attr.heap_bytes = _bytes_of(heap)
+    attr.wait_limit_ns = round(limit_s * 1e9)
     id_ = None
     if unique_id is not None:
         if len(unique_id) != ctypes.sizeof(b.weft_unique_id):

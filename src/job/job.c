@@ -268,13 +268,14 @@ static void count_cpus(struct weft_job *job, const struct init_record *all)
 static weft_status prove_initial(struct weft_job *job)
 {
     uint64_t limit = job->waits.limit_ns, boot = config_duration_ns(CONFIG_BOOT_LIMIT);
+    const char *name = job->waits.limit_name;
     if (boot && (!limit || boot < limit)) {
         job->waits.limit_ns = boot;
         job->waits.limit_name = "WEFT_BOOT_LIMIT";
     }
     weft_status status = job_prove_paths(job, WEFT_HOST);
     job->waits.limit_ns = limit;
-    job->waits.limit_name = "WEFT_WAIT_LIMIT";
+    job->waits.limit_name = name;
     return status;
 }
 
@@ -450,13 +451,13 @@ static void free_job(struct weft_job *job)
 }
 
 /* Checks the peers often enough for the configured times, and rarely enough to cost nothing. */
-static void set_wait_times(struct weft_job *job)
+static void set_wait_times(struct weft_job *job, uint64_t limit_ns)
 {
     enum { MOST_NS = 1000 * 1000 * 1000, LEAST_NS = 2 * 1000 * 1000, CHECKS_PER_LIMIT = 16 };
     job->waits.slice_ns = config_duration_ns(CONFIG_TEST_WAIT_SLICE);
     job->waits.warn_ns = config_duration_ns(CONFIG_WAIT_WARN);
-    job->waits.limit_ns = config_duration_ns(CONFIG_WAIT_LIMIT);
-    job->waits.limit_name = "WEFT_WAIT_LIMIT";
+    job->waits.limit_ns = limit_ns ? limit_ns : config_duration_ns(CONFIG_WAIT_LIMIT);
+    job->waits.limit_name = limit_ns ? "weft_init_attr.wait_limit_ns" : "WEFT_WAIT_LIMIT";
     uint64_t every = MOST_NS;
     if (job->waits.warn_ns && job->waits.warn_ns / CHECKS_PER_LIMIT < every)
         every = job->waits.warn_ns / CHECKS_PER_LIMIT;
@@ -486,7 +487,7 @@ static struct weft_job *new_job(const weft_init_attr *attr)
     atomic_store_explicit(&job->interrupt.exists, job->interrupt.check != NULL,
                           memory_order_relaxed);
     job->program_context = gpu_api_current_if_loaded();
-    set_wait_times(job);
+    set_wait_times(job, attr->wait_limit_ns);
     return job;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over the backend "weft", CPU tensors, compared with loops over all ranks."""
 
+import datetime
 import gc
 import os
 import random
@@ -284,6 +285,22 @@ def of_torch_2(rank, size):
     assert compiled(torch.ones(3)).tolist() == [2 * size + 1] * 3
 
 
+def late(rank, size):
+    """The timeout of a group ends a collective that a member does not make."""
+    group = dist.new_group(list(range(size)), timeout=datetime.timedelta(seconds=1.5))
+    dist.all_reduce(torch.ones(1), group=group)
+    begun = time.monotonic()
+    if rank:
+        with pytest.raises(weft.Timeout):
+            dist.all_reduce(torch.ones(1), group=group)
+        assert 1 < time.monotonic() - begun < 15
+    dist.barrier()
+
+
+def test_timeout(tmp_path):
+    at_ranks(2, tmp_path, late)
+
+
 def destroyed(rank, size):
     """Groups that are destroyed leave their memory, also where a member is late."""
     def mappings():
@@ -299,7 +316,7 @@ def destroyed(rank, size):
             time.sleep(0.05)
         dist.destroy_process_group(group)
         dist.barrier()
-        limit = time.monotonic() + 20
+        limit = time.monotonic() + 10
         while counts and mappings() > counts[0] and time.monotonic() < limit:
             time.sleep(0.01)
         counts.append(mappings())

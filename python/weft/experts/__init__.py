@@ -6,8 +6,10 @@
     weft.experts.as_deep_ep()           # `import deep_ep` now gives this module
     buffer = weft.experts.Buffer(group)
 
-It runs on GPUs, and on CPU tensors without one. Buffer has DeepEP's first interface, ElasticBuffer
-and EPBuffer dispatch and combine of the second. moe_dispatch() and moe_combine() have gradients.
+It runs on GPUs, and on CPU tensors without one: its import sets WEFT_TARGET=cuda where torch has a
+GPU, unless it is set, and so comes before the first job or group. Buffer has DeepEP's first
+interface, ElasticBuffer and EPBuffer dispatch and combine of the second. moe_dispatch() and
+moe_combine() have gradients.
 """
 
 import importlib.machinery
@@ -25,20 +27,21 @@ from ._members import choose_target
 __all__ = ["Buffer", "Config", "EPBuffer", "EPHandle", "ElasticBuffer", "EventHandle",
            "EventOverlap", "as_deep_ep", "moe_combine", "moe_dispatch", "topk_idx_t"]
 
+choose_target()
+
 _NAMES = ("deep_ep", "deep_ep.buffer", "deep_ep.utils")
 
 
 def as_deep_ep() -> Any:
     """Makes `import deep_ep` give the names of this module, which it returns as that module. Called
-    before the program imports deep_ep, and before weft.init(). Raises InvalidArgument where another
-    deep_ep has been imported."""
+    before the program imports deep_ep. Raises InvalidArgument where another one has been
+    imported."""
     for name in _NAMES:
         found = sys.modules.get(name)
         if found is not None and not hasattr(found, "_is_weft"):
             raise InvalidArgument(f"{name} has been imported from "
                                   f"{getattr(found, '__file__', 'elsewhere')}: call "
                                   "weft.experts.as_deep_ep() before it is")
-    choose_target()
     for name in _NAMES:
         if name not in sys.modules:
             module: Any = types.ModuleType(name, __doc__)

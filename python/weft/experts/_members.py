@@ -38,7 +38,6 @@ def _gather(group: Any, comm: Any, mine: Any) -> Tuple[int, List[Any]]:
 def members_of(group: Any, comm: Any, nbytes: int) -> "Members":
     """Returns the members of a group, with a job of theirs that has a heap of at least that many
     bytes if it is new. Collective."""
-    choose_target()
     mine = _ids.setdefault(os.getpid(), os.urandom(16))
     rank, given = _gather(group, comm, mine)
     key = tuple(given)

@@ -16,7 +16,8 @@ on torch's current stream where the program waits, else on one of the group. Mes
 are copied to the host and back. Reductions combine elements in the order of ranks: every rank gets
 the same bits.
 
-Waits end after WEFT_WAIT_LIMIT, and when a peer dies: weft.Timeout and weft.PeerDead name it. With
+A wait in which nothing moves ends after the group's timeout, or after WEFT_WAIT_LIMIT if that is
+torch's default, and each when a peer dies: weft.Timeout and weft.PeerDead name it. With
 TORCH_DISTRIBUTED_DEBUG=DETAIL the members compare operation, shapes, types, reduction and root
 before a collective; a difference raises weft.Mismatch with the arguments of two ranks.
 """
@@ -48,8 +49,8 @@ def _meet(url: str, timeout: Any = None, **rest: Any) -> Iterator[Tuple[Any, int
         where[:] = list(f"{host} {store.port}".encode().ljust(256))
     job.broadcast(where, where)
     if store is None:
-        host, port = bytes(where.tolist()).split()[:2]
-        store = _dist.TCPStore(host.decode(), int(port), job.size, False, wait_for_workers=False)
+        host, port = bytes(where.tolist()).decode().split()
+        store = _dist.TCPStore(host, int(port), job.size, False, wait_for_workers=False)
     yield store, job.rank, job.size
 
 

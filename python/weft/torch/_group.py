@@ -47,10 +47,12 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             store.set("weft", unique_id())
         id_ = store.get("weft")
         memory = Buffers.nbytes + Messages.nbytes(size)
-        self._job = join(memory + (8 << 20), bytes(id_), rank, size)
+        own_limit = timeout is not None and timeout != dist.distributed_c10d.default_pg_timeout
+        self._job = join(memory + (8 << 20), bytes(id_), rank, size,
+                         limit_s=timeout.total_seconds() if own_limit else 0)
         _jobs_of_groups.append(self._job)
         self._team = self._job._handle_team
-        self._memory = self._job.zeros(memory, "u1")
+        self._memory = self._job.empty(memory, "u1")
         address = self._memory.address
         self._buffers = Buffers(self._team, rank, size, address)
         self._messages = Messages(self._job, address + Buffers.nbytes)

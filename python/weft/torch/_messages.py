@@ -98,12 +98,14 @@ class Messages:
     """The messages of one member."""
 
     def __init__(self, job: "Job", address: int) -> None:
-        """address: zeroed symmetric memory of nbytes(size) bytes."""
+        """address: symmetric memory of nbytes(size) bytes. Collective."""
         self._rank, self._size, self._ctx = job.rank, job.size, job._handle_ctx
         size = job.size
         self._rings = address  # [sender]
         self._heads = self._rings + size * _RING  # [sender] bytes that it has put into its ring
         self._tails = self._heads + size * 8  # [receiver] bytes that it has taken from this PE
+        ctypes.memset(self._heads, 0, size * 16)
+        check(calls.sync(job._handle_team))  # before another member puts there
         self._put, self._taken = [0] * size, [0] * size
         self._posted: List[Deque[_Message]] = [deque() for _ in range(size)]
         self._posted_any: Deque[_Message] = deque()  # receives from any rank

@@ -20,11 +20,6 @@ static weft_status check_attr(const weft_init_attr *attr)
     if ((unsigned)attr->thread > WEFT_THREAD_MULTIPLE)
         return base_fail(WEFT_ERR_ARGUMENT, "weft_init: attr.thread is %d, not a weft_thread",
                          (int)attr->thread);
-    if (attr->size >= sizeof *attr && attr->unique_id && attr->group)
-        return base_fail(
-            WEFT_ERR_ARGUMENT,
-            "weft_init: attr has a group and a unique id; PEs are threads or use a unique "
-            "id, not both");
     return WEFT_OK;
 }
 
@@ -48,6 +43,10 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
             return status;
         memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
     }
+    if (attr.unique_id && attr.group)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_init: attr has a group and a unique id; PEs are threads or use a "
+                         "unique id, not both");
     weft_status status =
         base_check_bits("weft_init: attr.flags", attr.flags, WEFT_INIT_GLOBAL_DATA);
     if (!status)
