@@ -16,6 +16,7 @@ FOLDERS = ["python", "python/weft", "python/weft/experts", "python/weft/torch", 
            "bench/python", "bench/compare", "examples/python", "examples/torch"]
 FILES = sorted([ROOT / "tools/python_bindings.py", ROOT / "tests/gpu/python.py",
                 ROOT / "tests/gpu/deep_ep.py", ROOT / "tests/gpu/torch_group.py",
+                ROOT / "tests/gpu/torch_symm.py",
                 *(file for folder in FOLDERS for file in (ROOT / folder).glob("*.py"))])
 
 

@@ -539,6 +539,7 @@ def adapter():
     why = why_no_adapter()
     if why:
         pytest.skip(why)
+    import torch.distributed._symmetric_memory  # noqa: F401  # once, not in each process
 
 
 def test_register_refuses_old_torch():
@@ -575,6 +576,7 @@ def torch_names(rank, size):
         assert handle.get_buffer(peer, (2,), x.dtype, 40).tolist() == [peer] * 2
         assert (handle.get_remote_tensor(peer, x.shape, x.dtype) == peer).all()
         assert handle.get_signal_pad(peer, (1,), torch.int32, 1).item() == 10 + peer
+    handle.barrier()
     right, left = (rank + 1) % size, (rank - 1) % size
     for turn in range(10):
         handle.get_buffer(right, (42,), x.dtype).fill_(turn)
@@ -629,7 +631,7 @@ def torch_lifetimes(rank, size):
     dist.barrier()
     assert used() == 0
     # With the name of a group of some ranks, and an allocation that torch keeps.
-    group = dist.new_group([0, size - 1])
+    group = dist.new_group(sorted({0, size - 1}))
     if rank in (0, size - 1):
         for _ in range(2):
             y = _SymmetricMemory.empty_strided_p2p((4,), (1,), torch.int32, torch.device("cpu"),

@@ -4,6 +4,8 @@ object that it calls."""
 
 import ctypes
 import os
+import sys
+import zlib
 from importlib import import_module
 from typing import Any, Dict, Optional, Tuple
 
@@ -54,8 +56,8 @@ def version() -> Tuple[int, int]:
 
 
 def compile_adapter() -> str:
-    """Returns the path of the compiled adapter.cpp, of torch's extension cache. Compiles it where
-    it is not there. Raises Unsupported."""
+    """Returns the path of the compiled adapter.cpp in torch's extension cache. Compiles it where it
+    is not there. Raises Unsupported."""
     if version() < _OLDEST:
         raise Unsupported(f"torch {torch.__version__} has no symmetric memory for which Weft can "
                           "be a backend: use torch 2.11 or newer, or weft.torch.symm without "
@@ -64,15 +66,24 @@ def compile_adapter() -> str:
     if not any(os.path.exists(os.path.join(path, _HEADER)) for path in extension.include_paths()):
         raise Unsupported(f"torch {torch.__version__} is installed without the header {_HEADER}: "
                           "install torch from PyPI, or use weft.torch.symm without register()")
-    # The cache is for one version of Python and of CUDA; the name has that of torch.
-    name = "weft_symm_" + "".join(c if c.isalnum() else "_" for c in torch.__version__)
     source = os.path.join(os.path.dirname(__file__), "adapter.cpp")
-    try:
-        extension.load(name, [source], with_cuda=False, is_python_module=False)
-    except (OSError, RuntimeError) as error:
-        raise Unsupported("torch could not compile Weft's adapter, which needs a C++ compiler and "
-                          f"ninja (pip install ninja): {error}") from error
-    return os.path.join(extension._get_build_directory(name, False), name + ".so")
+    with open(source, "rb") as file:
+        crc = zlib.crc32(file.read())
+    words = f"weft_symm_{sys.implementation.cache_tag}_{torch.__version__}_{crc:08x}"
+    name = "".join(c if c.isalnum() else "_" for c in words)
+    root = os.environ.get("TORCH_EXTENSIONS_DIR") or extension.get_default_build_root()
+    folder = os.path.join(root, name)
+    path = os.path.join(folder, name + ".so")
+    # torch has a file "lock" there while it compiles.
+    if not os.path.exists(path) or os.path.exists(os.path.join(folder, "lock")):
+        os.makedirs(folder, exist_ok=True)
+        try:
+            extension.load(name, [source], build_directory=folder, with_cuda=False,
+                           is_python_module=False)
+        except (OSError, RuntimeError) as error:
+            raise Unsupported("torch could not compile Weft's adapter, which needs a C++ compiler "
+                              f"and ninja (pip install ninja): {error}") from error
+    return path
 
 
 def register() -> None:
