@@ -115,7 +115,11 @@ def _members_of(group: Any) -> Tuple[int, ...]:
         if not hasattr(_c10d, "_resolve_process_group"):
             raise InvalidArgument(f"group {group!r}: groups have no names before torch 2.1. Give "
                                   "the group")
-        group = _c10d._resolve_process_group(group)
+        try:
+            group = _c10d._resolve_process_group(group)
+        except RuntimeError:
+            raise InvalidArgument(f"no process group has the name {group!r}: make the group by "
+                                  "init_process_group() or new_group()") from None
     elif group is None:
         group = _c10d._get_default_group()
     elif group == getattr(dist.GroupMember, "NON_GROUP_MEMBER", None):
