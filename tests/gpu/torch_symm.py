@@ -39,8 +39,8 @@ def check(x, handle):
     assert handle.buffer_ptrs[rank] + handle.offset == x.data_ptr() and all(handle.buffer_ptrs)
     assert words_at(handle.buffer_ptrs_dev, size) == handle.buffer_ptrs
     assert words_at(handle.signal_pad_ptrs_dev, size) == handle.signal_pad_ptrs
-    pad = handle.get_signal_pad(rank)
-    assert pad.device == x.device and not pad.to(torch.int64).any()
+    pad = handle.get_signal_pad(rank, dtype=torch.int32)
+    assert pad.device == x.device and not pad.any()
     handle.barrier()
     # Loads and stores between ranks.
     x.fill_(rank)
@@ -75,7 +75,7 @@ def check(x, handle):
     count, graph = torch.zeros(1, device="cuda"), torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     dist.barrier()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         handle.get_buffer(right, (1,), x.dtype).copy_(count)
         handle.barrier(channel=4)
         count.copy_(x[:1] + 1)
@@ -110,7 +110,7 @@ try:
     raise AssertionError("timeout_ms of a CUDA tensor")
 except weft.Unsupported:
     pass
-group = dist.new_group([0, size - 1])
+group = dist.new_group(sorted({0, size - 1}))
 if rank in (0, size - 1):
     y = symm.empty(64, dtype=torch.bfloat16, device="cuda")
     sub = symm.rendezvous(y, group)

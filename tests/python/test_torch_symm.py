@@ -290,6 +290,25 @@ def test_time_outs(tmp_path):
     at_ranks(2, tmp_path, time_outs)
 
 
+def wait_limit(rank, size):
+    handle = symm.rendezvous(symm.empty(4, device="cpu"))
+    handle.barrier()
+    if rank == 0:
+        with raises(weft.Timeout, "wait_signal on channel 2", "rank 0 got no signal of rank 1"):
+            handle.wait_signal(1, 2)
+        with raises(weft.Timeout, "rendezvous of ranks 0, 1", "rank 1 did not come"):
+            symm.rendezvous(symm.empty(4, device="cpu"))
+        os._exit(7)
+    time.sleep(4)
+    os._exit(8)
+
+
+def test_wait_limit(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_WAIT_LIMIT", "500ms")
+    with pytest.raises(weft.PEsFailed, match="status 7"):
+        at_ranks(2, tmp_path, wait_limit)
+
+
 # -------------------------------------------------------------------------------------- groups
 
 
@@ -504,12 +523,14 @@ def test_killed_peer(tmp_path):
                 handle.barrier()
             elif calls == "wait":
                 handle.wait_signal(1)
+            elif calls == "wait with a limit":
+                handle.wait_signal(1, timeout_ms=20000)
             else:
                 symm.rendezvous(symm.empty(4, device="cpu"))
         assert caught.value.pe == 1 and time.monotonic() - begun < 10
         os._exit(7)
 
-    for calls in ("barrier", "wait", "rendezvous"):
+    for calls in ("barrier", "wait", "wait with a limit", "rendezvous"):
         with pytest.raises(weft.PEsFailed) as caught:
             weft.spawn(at_pe, 2, calls)
         assert "status 7" in str(caught.value.failures[0]), caught.value

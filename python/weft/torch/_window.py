@@ -26,7 +26,7 @@ from .._array import Block
 from .._job import join, unique_id
 from .._library import calls, check
 from .._pool import ALIGNMENT, Space
-from ..errors import InvalidArgument, Mismatch, OutOfMemory, WeftError
+from ..errors import InvalidArgument, Mismatch, OutOfMemory, Timeout, WeftError
 
 # Of any type: torch declares less than it has.
 torch: Any = import_module("torch")
@@ -161,6 +161,8 @@ class Window:
     def _take_back(self) -> None:
         """Reports the places that this rank has released to the members that own the other parts,
         and makes the places free that all members have released."""
+        if self.released and self.device != "cpu":
+            torch.cuda.synchronize(self.job._gpu_ordinal())  # work that still uses them
         while self.released:
             place, groups = self.released.popleft()
             for members, places in groups.items():
@@ -217,8 +219,12 @@ class Window:
             if pe == me:
                 found.append(mine)
                 continue
-            check(calls.signal_wait(self._ctx, mailbox + 8 * pe, b.WEFT_GE,
-                                    self._exchanged[pe] + 1, None))
+            try:
+                check(calls.signal_wait(self._ctx, mailbox + 8 * pe, b.WEFT_GE,
+                                        self._exchanged[pe] + 1, None))
+            except Timeout as error:
+                raise Timeout(f"rendezvous of ranks {', '.join(map(str, members))}: rank {pe} did "
+                              f"not come ({error})", pe) from None
             slot = 2 * pe + self._exchanged[pe] % 2
             self._exchanged[pe] += 1
             *theirs, their_group = _RECORD.unpack(ctypes.string_at(records + slot * _RECORD.size,

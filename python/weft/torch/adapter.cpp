@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weft as a backend of torch's symmetric memory: torch's two C++ classes, whose functions call the
-// Python objects of symm.py. _adapter.py compiles this file with the headers of the installed torch.
+// Python objects of symm.py. _adapter.py compiles this file with the installed torch's headers.
 //
 // torch's virtual functions differ by version. A function that is not in the header of torch 2.11,
 // the oldest version supported, has no `override`.

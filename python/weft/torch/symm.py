@@ -24,6 +24,7 @@ register() makes Weft a backend of torch's own symmetric memory, with torch 2.11
 
 import ctypes
 import math
+import threading
 import time
 from importlib import import_module
 from typing import Any, List, Optional, Tuple, Union
@@ -46,6 +47,7 @@ _c10d: Any = dist.distributed_c10d
 
 _BARRIER, _SIGNAL = 0, 1  # the signals of a channel and a peer
 _MINUS_1 = 2**64 - 1
+_LATE = 2**32  # more than a signal counts
 _BYTE = dtype_of("uint8")
 
 
@@ -385,26 +387,43 @@ class SymmetricMemory:
               stream: Optional[int]) -> None:
         """Waits for a signal of member `source`, and takes it."""
         signal = self._signal_at(self._rank, channel, kind, source)
-        if stream is not None:
-            check(calls.signal_wait_on_stream(self._ctx, signal, b.WEFT_GE, 1, stream))
-        elif deadline is None:
-            check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, 1, None))
-        elif not self._poll(signal, deadline):
+        try:
+            if stream is not None:
+                check(calls.signal_wait_on_stream(self._ctx, signal, b.WEFT_GE, 1, stream))
+            elif deadline is None:
+                check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, 1, None))
+            else:
+                self._wait_until(signal, deadline)
+        except Timeout as error:
             raise Timeout(f"{words} on channel {channel}: rank {self._rank} got no signal of rank "
-                          f"{source} within timeout_ms. Find what rank {source} does, or give more "
-                          "time", self._members[source])
+                          f"{source} ({error})", self._members[source]) from None
         self._add(signal, _MINUS_1, self._rank, stream)
 
-    def _poll(self, signal: int, deadline: float) -> bool:
-        """Returns whether a signal came before `deadline`, a time of time.monotonic()."""
-        seen, pause = ctypes.c_uint64(), 0.0
-        while True:
-            late = time.monotonic() >= deadline
+    def _wait_until(self, signal: int, deadline: float) -> None:
+        """Waits for a signal until `deadline`, a time of time.monotonic(). A timer then adds
+        _LATE to the signal, which ends the wait: so the wait is the library's, and notices a peer
+        that dies."""
+        seen, left = ctypes.c_uint64(), deadline - time.monotonic()
+        check(calls.signal_fetch(self._ctx, signal, ctypes.byref(seen)))
+        if not seen.value and left > 0:
+            me, late = self._job.rank, threading.Event()
+
+            def end() -> None:
+                late.set()
+                calls.signal(self._ctx, signal, _LATE, b.WEFT_SIGNAL_ADD, me)
+
+            timer = threading.Timer(left, end)
+            timer.start()
+            try:
+                check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, 1, None))
+            finally:
+                timer.cancel()
+                timer.join()
+                if late.is_set():
+                    calls.signal(self._ctx, signal, 2**64 - _LATE, b.WEFT_SIGNAL_ADD, me)
             check(calls.signal_fetch(self._ctx, signal, ctypes.byref(seen)))
-            if seen.value or late:
-                return bool(seen.value)
-            time.sleep(pause)
-            pause = min(pause + 10e-6, 1e-3)
+        if not seen.value:
+            raise Timeout("timeout_ms has passed")
 
     def _begin(self, channel: int, timeout_ms: int) -> Tuple[Optional[float], Optional[int]]:
         """Returns the deadline of a call, or None, and its stream, or None for the CPU."""
@@ -426,7 +445,8 @@ class SymmetricMemory:
         """Waits until every member has called it. What members have stored and put before is then
         visible to all.
 
-        channel, timeout_ms: see the class. Raises Timeout, PeerDead, InvalidArgument.
+        channel, timeout_ms: see the class. Raises Timeout, PeerDead, InvalidArgument. After a
+        Timeout members may have different numbers of barriers on the channel: use another.
         """
         deadline, stream = self._begin(channel, timeout_ms)
         others = [rank for rank in range(self.world_size) if rank != self._rank]
