@@ -626,6 +626,46 @@ def test_torch_names(tmp_path, adapter, size):
     at_ranks(size, tmp_path, torch_names)
 
 
+def operators(rank, size):
+    import torch.distributed._symmetric_memory as symm_mem
+
+    symm.register()
+    name, ops = dist.group.WORLD.group_name, torch.ops.symm_mem
+    for kind in ("float32", "bfloat16", "int64"):
+        dtype = getattr(torch, kind)
+        parts = [pattern(peer, 101).to(dtype) for peer in range(size)]
+        want = sum(part.to(torch.float64) for part in parts).to(dtype)
+        x = symm_mem.empty(101, dtype=dtype, device="cpu")
+        x.copy_(parts[rank])
+        assert torch.equal(ops.one_shot_all_reduce(x, "sum", name), want)
+        out = torch.zeros_like(x)
+        assert ops.one_shot_all_reduce_out(x, "sum", name, out).equal(want) and out.equal(want)
+        assert torch.equal(x, parts[rank])
+        assert torch.equal(ops.one_shot_all_reduce(x[5:9], "sum", name), want[5:9])
+        small = parts[rank][:20].view(4, 5)
+        assert torch.equal(ops.one_shot_all_reduce_copy(x, small, "sum", name),
+                           want[:20].view(4, 5))
+        out = torch.zeros_like(small)
+        ops.one_shot_all_reduce_copy_out(x, small, "sum", name, out)
+        assert torch.equal(out, want[:20].view(4, 5))
+        assert ops.two_shot_all_reduce_(x, "sum", name) is x and torch.equal(x, want)
+    handle = symm_mem.rendezvous(x, dist.group.WORLD)
+    handle.barrier()
+    words = handle.get_buffer((rank + 1) % size, (8,), torch.int32)
+    ops.memset32_(words, 2, 2**32 - 1, 3)
+    ops.stream_write_value32_(words, 6, 7 + rank)
+    handle.barrier()
+    assert x.view(torch.int32)[2:5].tolist() == [-1] * 3
+    assert x.view(torch.int32)[6] == 7 + (rank - 1) % size
+    with raises(weft.InvalidOperation, "'max'"):
+        ops.one_shot_all_reduce(x, "max", name)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_operators(tmp_path, adapter, size):
+    at_ranks(size, tmp_path, operators)
+
+
 def torch_lifetimes(rank, size):
     import torch.distributed._symmetric_memory as symm_mem
     from torch._C._distributed_c10d import _SymmetricMemory

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from .._library import load
 from ..errors import InvalidFree, Unsupported
-from . import symm
+from . import _operators, symm
 from ._window import Allocation, allocate, find
 
 # Of any type: torch declares less than it has.
@@ -19,7 +19,7 @@ torch: Any = import_module("torch")
 
 _HEADER = "torch/csrc/distributed/c10d/symm_mem/SymmetricMemory.hpp"
 _OLDEST = (2, 11)
-_registered = False
+_registered: Any = None
 
 
 class _Backend:
@@ -89,11 +89,11 @@ def compile_adapter() -> str:
 def register() -> None:
     """Registers Weft once; see symm.register()."""
     global _registered
-    if _registered:
+    if _registered is not None:
         return
     load()
     library = ctypes.PyDLL(compile_adapter())
     library.weft_register_symm.argtypes = [ctypes.py_object, ctypes.c_int]
     library.weft_register_symm.restype = None
     library.weft_register_symm(_Backend(), torch.cuda.is_available())
-    _registered = True
+    _registered = _operators.register()
