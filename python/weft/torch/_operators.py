@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's operators on symmetric memory (torch.ops.symm_mem) for CPU tensors, of which torch has
-those of GPUs alone. They reduce in the order of ranks, so every rank gets the same bits."""
+those of GPUs alone. They reduce in the order of ranks: every rank gets the same bits."""
 
 from importlib import import_module
 from typing import Any, List, Optional
@@ -44,7 +44,7 @@ def one_shot_all_reduce_copy_out(buffer: Any, local: Optional[Any], reduce_op: s
         buffer.copy_(local)
     handle.barrier()
     out.copy_(_sum(_parts(handle, buffer), reduce_op))
-    handle.barrier()  # nobody changes a buffer that another still reads
+    handle.barrier()  # no rank changes a buffer that another still reads
     return out
 
 

@@ -206,8 +206,8 @@ class Window:
         record = ctypes.create_string_buffer(_RECORD.pack(*mine, group), _RECORD.size)
         mailbox = int(self._mailbox.address)
         records = mailbox + 8 * self.job.size
-        # This rank ends an exchange after every member has begun it. So it is ahead of a member by
-        # one record at most, and does not replace one that is not read yet.
+        # This rank ends an exchange after every member has begun it. It is ahead of a member by one
+        # record at most: with two slots it does not replace one that is not read yet.
         for pe in members:
             if pe != me:
                 slot = 2 * me + self._exchanged[pe] % 2

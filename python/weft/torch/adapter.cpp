@@ -233,8 +233,12 @@ public:
                 dropped.push_back(last->second);
             known_.erase(first, last);
         }
-        Gil gil;
-        call(backend_, "free", "n", reinterpret_cast<Py_ssize_t>(address));
+        Gil gil; // torch frees in destructors, which must not throw
+        PyObject *done =
+            PyObject_CallMethod(backend_, "free", "n", reinterpret_cast<Py_ssize_t>(address));
+        if (!done)
+            PyErr_WriteUnraisable(backend_);
+        Py_XDECREF(done);
     }
     size_t get_alloc_size(void *address) override
     {

@@ -164,7 +164,7 @@ class SymmetricMemory:
     """The memory of one tensor at all members of a group; rendezvous() makes it.
 
     Ranks are those of the group. channel: 0 ... signal_pad_size / (4 * world_size) - 1; channels do
-    not affect each other, so each of several streams or threads uses its own.
+    not affect each other: each of several streams or threads uses its own.
     timeout_ms: milliseconds that a call for a CPU tensor waits before it raises Timeout; 0:
     WEFT_WAIT_LIMIT. For a CUDA tensor the stream waits, for at most WEFT_WAIT_LIMIT, and a later
     call raises Timeout; another limit is Unsupported there.
@@ -365,8 +365,8 @@ class SymmetricMemory:
 
     # ------------------------------------------------------------------------------- signals
 
-    # A signal counts: put adds 1 at the peer, wait takes 1 away. So calls are the same each time,
-    # as a graph of CUDA replays them, and all signals are 0 between uses.
+    # A signal counts: put adds 1 at the peer, wait takes 1 away. The operations are the same each
+    # time, which a CUDA graph needs, and all signals are 0 between uses.
 
     def _signal_at(self, rank: int, channel: int, kind: int, source: int) -> int:
         """Returns the address, in this rank's window, of a signal of member `rank`."""
@@ -387,22 +387,23 @@ class SymmetricMemory:
               stream: Optional[int]) -> None:
         """Waits for a signal of member `source`, and takes it."""
         signal = self._signal_at(self._rank, channel, kind, source)
-        try:
-            if stream is not None:
-                check(calls.signal_wait_on_stream(self._ctx, signal, b.WEFT_GE, 1, stream))
-            elif deadline is None:
-                check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, 1, None))
-            else:
-                self._wait_until(signal, deadline)
-        except Timeout as error:
-            raise Timeout(f"{words} on channel {channel}: rank {self._rank} got no signal of rank "
-                          f"{source} ({error})", self._members[source]) from None
+        if stream is not None:
+            check(calls.signal_wait_on_stream(self._ctx, signal, b.WEFT_GE, 1, stream))
+        else:
+            try:
+                self._wait(signal, deadline)
+            except Timeout as error:
+                raise Timeout(f"{words} on channel {channel}: rank {self._rank} got no signal of "
+                              f"rank {source} ({error})", self._members[source]) from None
         self._add(signal, _MINUS_1, self._rank, stream)
 
-    def _wait_until(self, signal: int, deadline: float) -> None:
-        """Waits for a signal until `deadline`, a time of time.monotonic(). A timer then adds
-        _LATE to the signal, which ends the wait: so the wait is the library's, and notices a peer
-        that dies."""
+    def _wait(self, signal: int, deadline: Optional[float]) -> None:
+        """Waits for a signal, until `deadline` of time.monotonic() if it is not None. At that time
+        a timer adds _LATE to the signal, which ends the library's wait: a loop here would not
+        notice a peer that dies."""
+        if deadline is None:
+            check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, 1, None))
+            return
         seen, left = ctypes.c_uint64(), deadline - time.monotonic()
         check(calls.signal_fetch(self._ctx, signal, ctypes.byref(seen)))
         if not seen.value and left > 0:
@@ -460,8 +461,8 @@ class SymmetricMemory:
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Sends a signal to rank `dst_rank`. What this rank has stored and put there before is then
-        visible to that rank. Signals are counted: the call does not wait for earlier ones to be
-        taken, and so has no use for timeout_ms.
+        visible to that rank. Signals are counted: the call does not wait for the peer to take
+        earlier ones, and does not use timeout_ms.
 
         channel: see the class. Raises PeerDead, InvalidArgument.
         """
