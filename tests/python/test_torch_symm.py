@@ -159,11 +159,11 @@ def test_buffers(tmp_path, size):
     at_ranks(size, tmp_path, buffers)
 
 
-def copies(rank, size, direct):
-    """put() and get(), by every path."""
+def copies(rank, size, path):
+    """put() and get(). path: by which the peers are reached, or None for load and store."""
     x = symm.empty(size, 1000, dtype=torch.int64, device="cpu")
     handle = symm.rendezvous(x)
-    assert handle.world_within_direct_access is (direct or size == 1)
+    assert handle.world_within_direct_access is (path is None or size == 1)
     for turn in range(3):
         for peer in range(size):
             handle.put(peer, pattern(rank, 1000, turn), storage_offset=1000 * rank)
@@ -183,26 +183,28 @@ def copies(rank, size, direct):
         assert (x[0] == turn).all()
         handle.put_signal((rank - 1) % size, channel=2)
         handle.wait_signal((rank + 1) % size, channel=2)
-    if not direct:
+    if path:
         other = (rank + 1) % size
         assert handle.buffer_ptrs[other] == handle.signal_pad_ptrs[other] == 0
         assert handle.buffer_ptrs[rank] == x.data_ptr()
         for view in (lambda: handle.get_buffer(other, (1,), torch.int64),
                      lambda: handle.get_remote_tensor(other, (1,), torch.int64),
                      lambda: handle.get_signal_pad(other)):
-            with raises(weft.Unsupported, f"rank {other}'s", "net", "Use get() and put()"):
+            with raises(weft.Unsupported, f"rank {other}'s", f"path {path}", "Use get() and put()"):
                 view()
     handle.barrier()
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_copies(tmp_path, size):
-    at_ranks(size, tmp_path, copies, True)
+    at_ranks(size, tmp_path, copies, None)
 
 
-def test_copies_without_addresses(tmp_path, monkeypatch):
-    monkeypatch.setenv("WEFT_PATH", "net")
-    at_ranks(2, tmp_path, copies, False)
+@pytest.mark.parametrize("path", ["net", "weak"])
+def test_copies_without_addresses(tmp_path, monkeypatch, path):
+    """weak: puts arrive late and in any order, as far as the interface permits it."""
+    monkeypatch.setenv("WEFT_PATH", path)
+    at_ranks(2, tmp_path, copies, path)
 
 
 # ------------------------------------------------------------------------------------- signals
@@ -537,6 +539,71 @@ def test_killed_peer(tmp_path):
         assert "signal 9" in str(caught.value.failures[1])
 
 
+# --------------------------------------------------------- GPU memory, on the driver's stand-in
+
+
+def on_stand_in(rank, size):
+    """What needs no kernel of torch: windows, addresses, copies and signals on a stream."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    torch.cuda.synchronize = lambda *_: driver.cuStreamSynchronize(None)
+    symm.stream_of = lambda *_: 0
+    window = _window.Window("cuda", 2 << 20, 0)
+    _window._windows["cuda"] = [window]
+    device = type("Device", (), {"type": "cuda", "index": None})
+    kept = [_window.allocate(device, 1000) for _ in range(rank)]
+    mine = _window.allocate(device, 4000)
+    handle = symm._rendezvous(mine.address, None)
+    assert handle.device.type == "cuda" and handle.buffer_ptrs[rank] == mine.address
+    assert handle.world_within_direct_access and len(set(handle.buffer_ptrs)) == size
+    right, left = (rank + 1) % size, (rank - 1) % size
+    job, got = window.job, (ctypes.c_int * 1000)()
+
+    def read(address, words):
+        assert driver.cuStreamSynchronize(None) == 0
+        weft._library.check(weft._library.calls.copy_from(
+            job._handle, ctypes.addressof(words), address, ctypes.sizeof(words)))
+        return list(words)
+
+    source = job.zeros(1000, "i4", kind="gpu")
+    for turn in range(20):
+        source.fill_from(100 * turn + rank)
+        weft._library.check(weft._library.calls.put_on_stream(
+            handle._ctx, window.base + handle._places[right].offset, source.address, 4000, right,
+            0))
+        handle.put_signal(right, 2)
+        handle.wait_signal(left, 2)
+        assert read(mine.address, got) == [100 * turn + left] * 1000
+        handle.barrier(turn % 3)
+    dist.barrier()
+    signals = (ctypes.c_uint64 * (mine.place.pad // 2))()
+    assert not any(read(mine.address + mine.place.signals, signals))
+    with raises(weft.Unsupported, "timeout_ms 5", "WEFT_WAIT_LIMIT"):
+        handle.barrier(0, 5)
+    # The window holds 20 such tensors.
+    dist.barrier()
+    del handle, mine, kept
+    pad = (ctypes.c_uint64 * (PAD // 8))()
+    for _ in range(60):
+        mine = _window.allocate(device, 60000)
+        handle = symm._rendezvous(mine.address, None)
+        handle.barrier()
+        assert not any(read(mine.address + mine.place.pad_offset, pad))
+        assert driver.cuMemsetD8Async(ctypes.c_uint64(mine.address), 255, 60000, None) == 0
+        handle.barrier()
+    assert driver.cuStreamSynchronize(None) == 0
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_gpu_stand_in(tmp_path, size):
+    try:
+        stand_in = hasattr(ctypes.CDLL("libcuda.so.1"), "fake_cuda_live")
+    except OSError:
+        stand_in = False
+    if not stand_in:
+        pytest.skip("no stand-in of the CUDA driver: LD_LIBRARY_PATH=build/fakecuda has it")
+    at_ranks(size, tmp_path, on_stand_in)
+
+
 # ------------------------------------------------------------------- torch's own symmetric memory
 
 
@@ -563,7 +630,7 @@ def adapter():
     import torch.distributed._symmetric_memory  # noqa: F401  # once, not in each process
 
 
-def test_register_refuses_old_torch():
+def test_adapter_refuses_old_torch():
     from weft.torch import _adapter
 
     if _adapter.version() >= (2, 11):
@@ -622,7 +689,7 @@ def torch_names(rank, size):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_torch_names(tmp_path, adapter, size):
+def test_adapter_names(tmp_path, adapter, size):
     at_ranks(size, tmp_path, torch_names)
 
 
@@ -662,7 +729,7 @@ def operators(rank, size):
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_operators(tmp_path, adapter, size):
+def test_adapter_operators(tmp_path, adapter, size):
     at_ranks(size, tmp_path, operators)
 
 
@@ -709,11 +776,11 @@ def torch_lifetimes(rank, size):
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_torch_lifetimes(tmp_path, adapter, size):
+def test_adapter_lifetimes(tmp_path, adapter, size):
     at_ranks(size, tmp_path, torch_lifetimes)
 
 
-def test_end_of_process(tmp_path, adapter):
+def test_adapter_end_of_process(tmp_path, adapter):
     """Tensors and handles that live until the end of a process do not disturb it."""
     import subprocess
 

@@ -163,6 +163,7 @@ class Window:
         and makes the places free that all members have released."""
         if self.released and self.device != "cpu":
             torch.cuda.synchronize(self.job._gpu_ordinal())  # work that still uses them
+        reports = bool(self.released)
         while self.released:
             place, groups = self.released.popleft()
             for members, places in groups.items():
@@ -172,6 +173,8 @@ class Window:
                         calls.signal(self._ctx, self._counter(theirs.slot), 1, b.WEFT_SIGNAL_ADD,
                                      pe)
             self._awaited.append((place, sum(len(members) - 1 for members in groups)))
+        if reports:
+            calls.quiet(self._ctx)
         seen = ctypes.c_uint64()
         for place, users in list(self._awaited):
             counter = self._counter(place.slot)
@@ -234,6 +237,7 @@ class Window:
                 wrong = f"rank {pe} calls the rendezvous of another group"
             elif (theirs[1], theirs[2]) != (mine.nbytes, mine.pad):
                 wrong = f"rank {pe}'s has {theirs[1]} bytes and a signal pad of {theirs[2]}"
+        check(calls.quiet(self._ctx))
         if wrong:
             raise Mismatch(f"rendezvous of ranks {', '.join(map(str, members))}: rank {me}'s "
                            f"tensor has {mine.nbytes} bytes and a signal pad of {mine.pad}, and "

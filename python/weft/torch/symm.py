@@ -458,6 +458,8 @@ class SymmetricMemory:
             self._add(signal, 1, rank, stream)
         for rank in others:
             self._take("barrier", rank, channel, _BARRIER, deadline, stream)
+        if stream is None:
+            check(calls.quiet(self._ctx))  # the program may not call Weft for long
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Sends a signal to rank `dst_rank`. What this rank has stored and put there before is then
@@ -472,6 +474,8 @@ class SymmetricMemory:
         if stream is None:
             check(calls.fence(self._ctx))
         self._add(signal, 1, dst_rank, stream)
+        if stream is None:
+            check(calls.quiet(self._ctx))  # the program may not call Weft for long
 
     def wait_signal(self, src_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Waits for a signal of rank `src_rank`, and takes it.
