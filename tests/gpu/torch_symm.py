@@ -5,6 +5,9 @@ own symmetric memory. Not a test of the build: it needs a GPU, torch 2.11, g++ a
     torchrun --nproc-per-node 2 tests/gpu/torch_symm.py     # ranks may share a GPU
 """
 
+import os
+import sys
+
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
@@ -17,6 +20,7 @@ dist.init_process_group("weft")
 rank, size = dist.get_rank(), dist.get_world_size()
 torch.cuda.set_device(rank % torch.cuda.device_count())
 right, left = (rank + 1) % size, (rank - 1) % size
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # ninja
 if rank == 0:  # one rank compiles, the others find the result
     symm.register()
 dist.barrier()

@@ -76,13 +76,13 @@ def compile_adapter() -> str:
     path = os.path.join(folder, name + ".so")
     # torch has a file "lock" there while it compiles.
     if not os.path.exists(path) or os.path.exists(os.path.join(folder, "lock")):
-        os.makedirs(folder, exist_ok=True)
         try:
+            os.makedirs(folder, exist_ok=True)
             extension.load(name, [source], build_directory=folder, with_cuda=False,
                            is_python_module=False)
         except (OSError, RuntimeError) as error:
             raise Unsupported("torch could not compile Weft's adapter, which needs a C++ compiler "
-                              f"and ninja (pip install ninja): {error}") from error
+                              f"and ninja on PATH (pip install ninja): {error}") from error
     return path
 
 
