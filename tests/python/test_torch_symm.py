@@ -450,6 +450,9 @@ def bad_input(rank, size):
     with raises(weft.NotSymmetric, "weft.torch.symm.empty()"):
         symm.rendezvous(torch.zeros(4))
     x = symm.empty(4, device="cpu")
+    for group, word in ((5, "5 is no process group"), ("none", "'none'")):
+        with raises(weft.InvalidArgument, word):
+            symm.rendezvous(x, group)
     handle = symm.rendezvous(x)
     last = PAD // (4 * size) - 1
     for call, kind, words in (

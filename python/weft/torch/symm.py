@@ -57,7 +57,6 @@ class _Part(Block):
     def __init__(self, of: Allocation, address: int, nbytes: int) -> None:
         super().__init__(of.job, of.kind, address, nbytes, -1)
         self.of = of
-        self.freed = False
 
     def __del__(self) -> None:
         pass
@@ -127,7 +126,11 @@ def _members_of(group: Any) -> Tuple[int, ...]:
     elif group == getattr(dist.GroupMember, "NON_GROUP_MEMBER", None):
         raise InvalidArgument(f"rank {dist.get_rank()} is not a member of the group: only members "
                               "call rendezvous()")
-    members = tuple(int(rank) for rank in dist.get_process_group_ranks(group))
+    try:
+        members = tuple(int(rank) for rank in dist.get_process_group_ranks(group))
+    except (AttributeError, KeyError, TypeError):
+        raise InvalidArgument(f"{group!r} is no process group, or has been destroyed: make one by "
+                              "torch.distributed.new_group()") from None
     if dist.get_rank() not in members:
         raise InvalidArgument(f"rank {dist.get_rank()} is not a member of the group of ranks "
                               f"{members}: only members call rendezvous()")
@@ -164,7 +167,8 @@ class SymmetricMemory:
     """The memory of one tensor at all members of a group; rendezvous() makes it.
 
     Ranks are those of the group. channel: 0 ... signal_pad_size / (4 * world_size) - 1; channels do
-    not affect each other: each of several streams or threads uses its own.
+    not affect each other: each of several streams or threads uses its own. Groups of one tensor
+    share its signals, as in torch: the program uses one of them at a time.
     timeout_ms: milliseconds that a call for a CPU tensor waits before it raises Timeout; 0:
     WEFT_WAIT_LIMIT. For a CUDA tensor the stream waits, for at most WEFT_WAIT_LIMIT, and a later
     call raises Timeout; another limit is Unsupported there.
