@@ -439,6 +439,42 @@ def test_reuse(tmp_path, size):
     at_ranks(size, tmp_path, reuse)
 
 
+def windows(rank, size, path):
+    """Tensors of one rendezvous in different windows: ranks have different free memory."""
+    symm.reserve("1M", "cpu")
+    symm.reserve("1M", "cpu")
+    kept = [symm.empty(700000, dtype=torch.uint8, device="cpu")] if rank == 0 else []
+    x = symm.empty(50000, dtype=torch.int64, device="cpu")
+    handle = symm.rendezvous(x)
+    assert [place.window for place in handle._places] == [1] + [0] * (size - 1)
+    for turn in range(10):
+        for peer in range(size):
+            handle.put(peer, torch.full((10,), 10 * turn + rank), storage_offset=10 * rank)
+        handle.barrier(turn)
+        assert x[:10 * size].tolist() == [10 * turn + peer for peer in range(size)
+                                          for _ in range(10)]
+        if path is None:
+            part = handle.get_buffer((rank + 1) % size, (1,), x.dtype, 40000)
+            part.fill_(turn)
+        handle.put_signal((rank + 1) % size)
+        handle.wait_signal((rank - 1) % size)
+        assert path or x[40000] == turn
+        handle.barrier(turn)
+    part = None
+    del x, handle
+    used()
+    dist.barrier()
+    assert used() == len(kept) * _window.Place(0, 0, 700000, PAD, 0).size
+    dist.barrier()
+
+
+@pytest.mark.parametrize("size, path", [(2, None), (3, None), (3, "weak"), (2, "net")])
+def test_windows(tmp_path, monkeypatch, size, path):
+    if path:
+        monkeypatch.setenv("WEFT_PATH", path)
+    at_ranks(size, tmp_path, windows, path)
+
+
 # ----------------------------------------------------------------------------------- bad input
 
 
@@ -558,8 +594,7 @@ def on_stand_in(rank, size):
     driver = ctypes.CDLL("libcuda.so.1")
     torch.cuda.synchronize = lambda *_: driver.cuStreamSynchronize(None)
     symm.stream_of = lambda *_: 0
-    window = _window.Window("cuda", 2 << 20, 0)
-    _window._windows["cuda"] = [window]
+    window = _window.Window("cuda", 2 << 20, _window._windows.setdefault("cuda", []), 0)
     device = type("Device", (), {"type": "cuda", "index": None})
     kept = [_window.allocate(device, 1000) for _ in range(rank)]
     mine = _window.allocate(device, 4000)

@@ -2,9 +2,9 @@
 """Windows of symmetric memory in which each rank allocates by itself.
 
 A window is one symmetric array of a job whose PEs are the ranks of torch's default group: PE number
-and global rank are the same. An allocation takes a place in this rank's window, of any offset. A
-rendezvous exchanges the offsets among the members of a group, by a mailbox that each PE has for
-each other one.
+and global rank are the same. An allocation takes a place in a window of this rank, of any offset. A
+rendezvous exchanges the places among the members of a group, by a mailbox in the first window's job
+that each PE has for each other one.
 
 A place has the buffer, the signal pad of torch (32-bit words, which kernels of torch use) and
 Weft's own signals (64-bit words). It is free again when this rank has no tensor, view or handle of
@@ -39,7 +39,7 @@ Members = Tuple[int, ...]
 # is first written, GPU memory at once.
 DEFAULT = {"cpu": 4 << 30, "cuda": 1 << 30}
 _SLOTS = 16384  # allocations of a window that may be alive at once
-_RECORD = struct.Struct("<QQIII4x")  # offset, bytes, bytes of the pad, slot, CRC of the members
+_RECORD = struct.Struct("<IQQIII")  # a Place, CRC of the members
 _PAD = 32 * 72 * 4  # bytes of a signal pad, as torch 2.11 has
 
 
@@ -58,6 +58,7 @@ def _round_up(nbytes: int) -> int:
 class Place(NamedTuple):
     """Where an allocation of a rank is in its window: what members exchange."""
 
+    window: int  # number among the windows of its kind of device
     offset: int
     nbytes: int  # of the buffer
     pad: int  # bytes of the signal pad
@@ -96,10 +97,12 @@ class Allocation(Block):
 
 
 class Window:
-    """Symmetric memory of all ranks of the default group, on one kind of device. Collective."""
+    """Symmetric memory of all ranks of the default group, on one kind of device. Collective.
+    windows: those of this kind, to which it is added; number: of the process's windows."""
 
-    def __init__(self, device: str, nbytes: int, number: int) -> None:
+    def __init__(self, device: str, nbytes: int, windows: "List[Window]", number: int) -> None:
         self._world = weakref.ref(_c10d._get_default_group())
+        self.windows, self.number = windows, len(windows)
         self.device = device
         self.kind = b.WEFT_HOST if device == "cpu" else b.WEFT_GPU
         self.size = _round_up(nbytes)  # in bytes
@@ -110,7 +113,7 @@ class Window:
             store.set(key, unique_id())
         heap = (16 << 20) + 256 * size + (self.size if device == "cpu" else 0)
         self.job = join(heap, bytes(store.get(key)), me, size)
-        self._handle, self._ctx = self.job._handle, self.job._handle_ctx
+        self._handle, self.ctx = self.job._handle, self.job._handle_ctx
         self._memory = self.job.empty(self.size, "u1", kind="host" if device == "cpu" else "gpu")
         self.base = int(self._memory.address)
         # For each PE: the number of records that it has sent, and the last two of them.
@@ -126,6 +129,7 @@ class Window:
         # Where this rank loads and stores the windows of all ranks; 0: not at all.
         self.addresses = [self.base if pe == me else int(calls.ptr(self._handle, self.base, pe)
                                                          or 0) for pe in range(size)]
+        windows.append(self)
 
     def is_current(self) -> bool:
         """Whether torch's default group is the one that the window was made for."""
@@ -136,7 +140,7 @@ class Window:
     def allocate(self, nbytes: int, group_name: Optional[str], waits: bool) -> Optional[Allocation]:
         """Allocates a buffer of `nbytes` bytes, or returns None where there is no place for it. Not
         collective. waits: for places that other members still use."""
-        place = Place(0, nbytes, pad_bytes(), 0)
+        place = Place(self.number, 0, nbytes, pad_bytes(), 0)
         with self._lock:
             self._take_back()
             offset = self._space.take(place.size) if self._slots else None
@@ -170,15 +174,16 @@ class Window:
                 for pe, theirs in zip(members, places):
                     if pe != self.job.rank:
                         # A PE that has ended needs its memory no more: no status is an error here.
-                        calls.signal(self._ctx, self._counter(theirs.slot), 1, b.WEFT_SIGNAL_ADD,
-                                     pe)
+                        window = self.windows[theirs.window]
+                        calls.signal(window.ctx, window._counter(theirs.slot), 1,
+                                     b.WEFT_SIGNAL_ADD, pe)
             self._awaited.append((place, sum(len(members) - 1 for members in groups)))
-        if reports:
-            calls.quiet(self._ctx)
+        for window in self.windows if reports else []:
+            calls.quiet(window.ctx)
         seen = ctypes.c_uint64()
         for place, users in list(self._awaited):
             counter = self._counter(place.slot)
-            check(calls.signal_fetch(self._ctx, counter, ctypes.byref(seen)))
+            check(calls.signal_fetch(self.ctx, counter, ctypes.byref(seen)))
             if seen.value >= users:
                 ctypes.c_uint64.from_address(counter).value = 0
                 self._awaited.remove((place, users))
@@ -187,7 +192,7 @@ class Window:
 
     def _await_members(self, place: Place, users: int) -> None:
         try:
-            check(calls.signal_wait(self._ctx, self._counter(place.slot), b.WEFT_GE, users, None))
+            check(calls.signal_wait(self.ctx, self._counter(place.slot), b.WEFT_GE, users, None))
         except WeftError as error:
             raise OutOfMemory(f"symmetric memory is full, and other ranks still use {place.nbytes} "
                               f"bytes that this rank has released ({error}). Delete tensors and "
@@ -196,12 +201,11 @@ class Window:
     # ---------------------------------------------------------------------------- rendezvous
 
     def exchange(self, mine: Allocation, members: Members) -> List[Place]:
-        """Returns the places of all members, in the order of the group. Collective over the group.
-        Raises Mismatch where sizes or groups differ."""
+        """Returns the places of all members, in the order of the group. Collective over the group,
+        of the first window. Raises Mismatch where sizes or groups differ."""
         with self._lock:
             if members not in mine.places:
-                places = self._exchange(mine.place, members)
-                mine.places[members] = places
+                mine.places[members] = self._exchange(mine.place, members)
             return mine.places[members]
 
     def _exchange(self, mine: Place, members: Members) -> List[Place]:
@@ -214,7 +218,7 @@ class Window:
         for pe in members:
             if pe != me:
                 slot = 2 * me + self._exchanged[pe] % 2
-                check(calls.put_signal(self._ctx, records + slot * _RECORD.size,
+                check(calls.put_signal(self.ctx, records + slot * _RECORD.size,
                                        ctypes.addressof(record), _RECORD.size, mailbox + 8 * me, 1,
                                        b.WEFT_SIGNAL_ADD, pe))
         found, wrong = [], ""
@@ -223,21 +227,22 @@ class Window:
                 found.append(mine)
                 continue
             try:
-                check(calls.signal_wait(self._ctx, mailbox + 8 * pe, b.WEFT_GE,
+                check(calls.signal_wait(self.ctx, mailbox + 8 * pe, b.WEFT_GE,
                                         self._exchanged[pe] + 1, None))
             except Timeout as error:
                 raise Timeout(f"rendezvous of ranks {', '.join(map(str, members))}: rank {pe} did "
                               f"not come ({error})", pe) from None
             slot = 2 * pe + self._exchanged[pe] % 2
             self._exchanged[pe] += 1
-            *theirs, their_group = _RECORD.unpack(ctypes.string_at(records + slot * _RECORD.size,
+            *fields, their_group = _RECORD.unpack(ctypes.string_at(records + slot * _RECORD.size,
                                                                    _RECORD.size))
-            found.append(Place(theirs[0], theirs[1], theirs[2], theirs[3]))
+            theirs = Place(*fields)
+            found.append(theirs)
             if their_group != group:
                 wrong = f"rank {pe} calls the rendezvous of another group"
-            elif (theirs[1], theirs[2]) != (mine.nbytes, mine.pad):
-                wrong = f"rank {pe}'s has {theirs[1]} bytes and a signal pad of {theirs[2]}"
-        check(calls.quiet(self._ctx))
+            elif (theirs.nbytes, theirs.pad) != (mine.nbytes, mine.pad):
+                wrong = f"rank {pe}'s has {theirs.nbytes} bytes and a signal pad of {theirs.pad}"
+        check(calls.quiet(self.ctx))
         if wrong:
             raise Mismatch(f"rendezvous of ranks {', '.join(map(str, members))}: rank {me}'s "
                            f"tensor has {mine.nbytes} bytes and a signal pad of {mine.pad}, and "
@@ -280,19 +285,17 @@ def add_window(device: Any, nbytes: int) -> Window:
         found = windows_of(device)
         number, _count = _count, _count + 1
         if device.type == "cpu":
-            found.append(Window("cpu", nbytes, number))
-        else:
-            with torch.cuda.device(device):
-                torch.cuda.synchronize()  # makes the context that the job then uses
-                found.append(Window("cuda", nbytes, number))
-        return found[-1]
+            return Window("cpu", nbytes, found, number)
+        with torch.cuda.device(device):
+            torch.cuda.synchronize()  # makes the context that the job then uses
+            return Window("cuda", nbytes, found, number)
 
 
 def allocate(device: Any, nbytes: int, group_name: Optional[str] = None) -> Allocation:
     """Allocates `nbytes` bytes on torch's device. The first call makes a window, which is
     collective over the default group. Raises OutOfMemory."""
     with _lock:
-        windows = windows_of(device) or [add_window(device, DEFAULT[device.type])]
+        windows = windows_of(device) or add_window(device, DEFAULT[device.type]).windows
         for waits in (False, True):
             for window in windows:
                 made = window.allocate(max(nbytes, 1), group_name, waits)

@@ -159,8 +159,8 @@ def _rendezvous(address: int, group: Any) -> "SymmetricMemory":
         raise NotSymmetric("the tensor belongs to a default group that has been destroyed: make "
                            "another by weft.torch.symm.empty()")
     members = _members_of(found.group_name if group is None else group)
-    return SymmetricMemory(found, members, found.window.exchange(found, members),
-                           address - found.address)
+    places = found.window.windows[0].exchange(found, members)
+    return SymmetricMemory(found, members, places, address - found.address)
 
 
 class SymmetricMemory:
@@ -177,16 +177,17 @@ class SymmetricMemory:
     def __init__(self, allocation: Allocation, members: Tuple[int, ...], places: List[Place],
                  offset: int) -> None:
         self._allocation = allocation
-        self._window, self._job = allocation.window, allocation.job
-        self._ctx = self._job._handle_ctx
+        self._job = allocation.job
         self._members, self._places = members, places
+        self._windows = [allocation.window.windows[place.window] for place in places]
         self._rank = members.index(self._job.rank)
+        self._ctx = allocation.window.ctx  # for signals of this rank's own
         self._mine = places[self._rank]
         self._offset = offset
         gpu = allocation.kind == b.WEFT_GPU
         self._device = torch.device("cuda", self._job._gpu_ordinal()) if gpu else \
             torch.device("cpu")
-        here = [self._window.addresses[pe] for pe in members]
+        here = [window.addresses[pe] for window, pe in zip(self._windows, members)]
         self._buffers = [base and base + place.offset for base, place in zip(here, places)]
         self._pads = [base and base + place.pad_offset
                       for base, place in zip(self._buffers, places)]
@@ -294,7 +295,7 @@ class SymmetricMemory:
                              f"{shape} of {dtype} does not fit")
         if not starts[rank]:
             pe = self._members[rank]
-            path = self._job.path(pe, "host" if self._device.type == "cpu" else "gpu")
+            path = self._windows[rank].job.path(pe, "host" if self._device.type == "cpu" else "gpu")
             raise Unsupported(f"rank {rank}'s {words} cannot be loaded and stored from here: path "
                               f"{path['name']} ({path['reason']}). Use get() and put() of the "
                               "handle", pe)
@@ -358,13 +359,14 @@ class SymmetricMemory:
         if at < 0 or at + memory.nbytes > self.buffer_size:
             raise OutOfRange(f"{name}: bytes {at} to {at + memory.nbytes} of a buffer of "
                              f"{self.buffer_size} bytes")
-        theirs = self._window.base + self._places[rank].offset + at
+        window = self._windows[rank]
+        theirs = window.base + self._places[rank].offset + at
         ends = (theirs, memory.address) if name == "put" else (memory.address, theirs)
         pe = self._members[rank]
         if self._device.type == "cpu":
-            check(getattr(calls, name)(self._ctx, *ends, memory.nbytes, pe))
+            check(getattr(calls, name)(window.ctx, *ends, memory.nbytes, pe))
         else:
-            check(getattr(calls, name + "_on_stream")(self._ctx, *ends, memory.nbytes, pe,
+            check(getattr(calls, name + "_on_stream")(window.ctx, *ends, memory.nbytes, pe,
                                                       stream_of("torch", self._job)))
 
     # ------------------------------------------------------------------------------- signals
@@ -373,19 +375,19 @@ class SymmetricMemory:
     # time, which a CUDA graph needs, and all signals are 0 between uses.
 
     def _signal_at(self, rank: int, channel: int, kind: int, source: int) -> int:
-        """Returns the address, in this rank's window, of a signal of member `rank`."""
+        """Returns the address, in this rank's part of a window, of a signal of member `rank`."""
         self._check_rank(rank)
         self._check_rank(source)
         place = self._places[rank]
-        return (self._window.base + place.offset + place.signals +
+        return (self._windows[rank].base + place.offset + place.signals +
                 8 * (2 * (channel * self.world_size + source) + kind))
 
     def _add(self, signal: int, value: int, rank: int, stream: Optional[int]) -> None:
-        pe = self._members[rank]
+        pe, ctx = self._members[rank], self._windows[rank].ctx
         if stream is None:
-            check(calls.signal(self._ctx, signal, value, b.WEFT_SIGNAL_ADD, pe))
+            check(calls.signal(ctx, signal, value, b.WEFT_SIGNAL_ADD, pe))
         else:
-            check(calls.signal_on_stream(self._ctx, signal, value, b.WEFT_SIGNAL_ADD, pe, stream))
+            check(calls.signal_on_stream(ctx, signal, value, b.WEFT_SIGNAL_ADD, pe, stream))
 
     def _take(self, words: str, source: int, channel: int, kind: int, deadline: Optional[float],
               stream: Optional[int]) -> None:
@@ -457,13 +459,17 @@ class SymmetricMemory:
         others = [rank for rank in range(self.world_size) if rank != self._rank]
         signals = [self._signal_at(rank, channel, _BARRIER, self._rank) for rank in others]
         if stream is None:
-            check(calls.quiet(self._ctx))
+            self._quiet()
         for rank, signal in zip(others, signals):
             self._add(signal, 1, rank, stream)
+        if stream is None:
+            self._quiet()  # a wait in one window's job completes nothing in another's
         for rank in others:
             self._take("barrier", rank, channel, _BARRIER, deadline, stream)
-        if stream is None:
-            check(calls.quiet(self._ctx))  # the program may not call Weft for long
+
+    def _quiet(self) -> None:
+        for window in set(self._windows):
+            check(calls.quiet(window.ctx))
 
     def put_signal(self, dst_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Sends a signal to rank `dst_rank`. What this rank has stored and put there before is then
@@ -475,11 +481,12 @@ class SymmetricMemory:
         del timeout_ms
         stream = self._begin(channel, 0)[1]
         signal = self._signal_at(dst_rank, channel, _SIGNAL, self._rank)
+        ctx = self._windows[dst_rank].ctx
         if stream is None:
-            check(calls.fence(self._ctx))
+            check(calls.fence(ctx))
         self._add(signal, 1, dst_rank, stream)
         if stream is None:
-            check(calls.quiet(self._ctx))  # the program may not call Weft for long
+            check(calls.quiet(ctx))  # the program may not call Weft for long
 
     def wait_signal(self, src_rank: int, channel: int = 0, timeout_ms: int = 0) -> None:
         """Waits for a signal of rank `src_rank`, and takes it.
