@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from ._array import contiguous_strides
+from ._library import load
 from .errors import Unsupported
 
 if TYPE_CHECKING:
@@ -37,18 +38,17 @@ def _numbers(count: int) -> Any:
     return ctypes.c_int64 * max(count, 1)
 
 
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_CapsuleDestructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
 class _ManagedVersioned(ctypes.Structure):
     _fields_ = [
         ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", _Deleter), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
     ]
 
 
@@ -57,7 +57,7 @@ _held: Dict[int, Any] = {}
 
 _api = ctypes.pythonapi
 _api.PyCapsule_New.restype = ctypes.py_object
-_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _CapsuleDestructor]
+_api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 _is_valid = ctypes.PyDLL(None).PyCapsule_IsValid
 _is_valid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 _pointer_of = ctypes.PyDLL(None).PyCapsule_GetPointer
@@ -75,11 +75,34 @@ def _delete_untaken(capsule: int) -> None:
     # A consumer renames the capsule that it has taken; one that nobody took is deleted here.
     for name in (b"dltensor", b"dltensor_versioned"):
         if _is_valid(capsule, name):
-            _delete(_pointer_of(capsule, name))
+            _delete_held(_pointer_of(capsule, name))
 
 
-_delete = _Deleter(_delete_held)
-_capsule_gone = _CapsuleDestructor(_delete_untaken)
+class _Python(ctypes.Structure):
+    """struct weft_python of src/ops/setup/python.c."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in (
+        "is_initialized", "lock", "unlock", "take_error", "set_error", "tensor_deleted",
+        "capsule_deleted")]
+
+
+# Called by libweft, which sets aside the exception that Python may be about to raise.
+_callbacks = _Destructor(_delete_held), _Destructor(_delete_untaken)
+
+
+@functools.lru_cache(maxsize=None)
+def _destructors() -> Tuple[int, int]:
+    """Returns the addresses of libweft's destructors of a tensor and of a capsule."""
+    used = (_api.Py_IsInitialized, _api.PyGILState_Ensure, _api.PyGILState_Release,
+            _api.PyErr_Fetch, _api.PyErr_Restore, *_callbacks)
+    library = load()
+    library.weft_python_set.argtypes = [ctypes.c_void_p]
+    library.weft_python_set.restype = None
+    library.weft_python_set(ctypes.byref(_Python(
+        *(ctypes.cast(function, ctypes.c_void_p).value for function in used))))
+    names = "weft_python_delete_tensor", "weft_python_delete_capsule"
+    first, second = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names)
+    return first or 0, second or 0
 
 
 def device_of(array: "RawArray") -> Tuple[int, int]:
@@ -122,11 +145,11 @@ def capsule_of(array: "RawArray", stream: Any, max_version: Optional[Tuple[int, 
     tensor.strides = ctypes.addressof(strides)
     if versioned:
         managed.major, managed.minor, managed.flags = 1, 0, 0
-    managed.deleter = _delete
+    managed.deleter, capsule_gone = _destructors()
     address = ctypes.addressof(managed)
     _held[address] = (managed, (shape, strides), array)
     array._block.exports[address] = f"a DLPack export of shape {array.shape}"
     name = b"dltensor_versioned" if versioned else b"dltensor"
-    return _api.PyCapsule_New(address, name, _capsule_gone)
+    return _api.PyCapsule_New(address, name, capsule_gone)
 
 

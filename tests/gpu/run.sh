@@ -474,7 +474,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
 group_coll_large() {
     local way
     for way in packets lines two direct scratch engines auto; do
-        extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 $((gpus > 1 ? 60 : 240)) "$build/bin/job_gpu_coll_large"
+        extra="WEFT_COLL=$way WEFT_GPU_HEAP_SIZE=5G" run "beyond 2^31 bytes" 2 $((gpus > 1 ? 150 : 240)) "$build/bin/job_gpu_coll_large"
     done
     extra=
 }

@@ -21,6 +21,22 @@ def raw(job, shape, dtype="f4"):
 
 
 @at_pes(1)
+def test_exceptions_pass_exported_memory(job):
+    """An exception on whose way a consumer's tensor is deleted arrives, and the memory is free."""
+    def fail():
+        raise KeyError("the exception")
+
+    block = raw(job, 4)._block
+    for _ in range(3):
+        with pytest.raises(KeyError, match="the exception"):
+            print(np.from_dlpack(RawArray(block, dtype_of("f4"), (4,), block.address)), fail())
+        with pytest.raises(KeyError, match="the exception"):
+            print(RawArray(block, dtype_of("f4"), (4,), block.address).__dlpack__(), fail())
+    gc.collect()
+    assert not block.exports
+
+
+@at_pes(1)
 def test_indexing_is_numpys(job):
     x = raw(job, (4, 5, 3), "i4")
     x[...] = np.arange(60).reshape(4, 5, 3).tolist()
