@@ -111,10 +111,13 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_together(const void *symmetric, unsigne
         uint32_t bytes = run.values * each;
         uint64_t whole = bytes;
         mask = weft_dev_match_any_u64(mask, (uintptr_t)q);
-        struct weft_dev_gda_place there = weft_dev_gda_there(q, symmetric, pe, &whole);
-        begun = weft_dev_gda_begin_group(&g, mask, q, op, weft_dev_gda_inline_blocks(bytes), 0);
+        /* The key after the call that places the group: less is held over it. */
+        struct weft_dev_gda_place spot = weft_dev_gda_spot(symmetric, pe, &whole);
+        weft_dev_gda_make_group(&g, mask, weft_dev_gda_inline_blocks(bytes));
+        spot = weft_dev_gda_keyed(q, spot);
+        begun = weft_dev_gda_begin_made(&g, q, op, 0);
         if (begun)
-            weft_dev_gda_inline_head(&q->ring, g.at, there, bytes,
+            weft_dev_gda_inline_head(&q->ring, g.at, spot, bytes,
                                      g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
@@ -245,7 +248,7 @@ WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
     if (!fetches)
         return 0;
     int there = 1;
-    if (weft_dev_lane() == g.first)
+    if (weft_dev_lane() == weft_dev_lanes_first(mask))
         there = weft_dev_gda_await(q, weft_dev_gda_requested(r), g.span.end);
     there = weft_dev_all(mask, there);
     weft_dev_sync_warp(mask); /* a vote does not order memory */

@@ -538,33 +538,78 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
  * blocks begin at `at`. The last lane's request may take several blocks; then a NOP ends the span.
- * Returns 0 at all lanes after an error. */
+ *
+ * p of several lanes holds a group over the calls of a reservation, and decides how many registers a
+ * kernel of p has (`ctest -R device.registers`). So a group has no lane that the mask gives, and no
+ * two neighbouring fields that are loaded together: nvcc would use a pair of registers. */
 struct weft_dev_gda_group {
     struct weft_dev_gda_span span;
     weft_lane_mask mask;
-    uint32_t first, last; /* indices of lanes; the first lane publishes */
-    uint64_t at;          /* start of the caller's blocks */
-    uint32_t ends;        /* 1: the caller's request is the last, and takes one block */
+    uint64_t at;     /* start of the caller's blocks */
+    uint32_t before; /* blocks of the lanes before the caller */
+    uint32_t blocks; /* of all lanes, without the NOP */
+    uint32_t nop;    /* 1: the last lane's request takes several blocks */
+    uint32_t ends;   /* 1: the caller's request is the last, and takes one block */
 };
 
-/* Places the caller's blocks among those of the lanes of g->mask. Returns the number of all
- * blocks; *nop: the last lane's request takes several. */
-WEFT_DEVICE_NOINLINE uint32_t weft_dev_gda_place_group(struct weft_dev_gda_group *g,
-                                                       uint32_t blocks, uint32_t *at, uint32_t *nop)
+/* Places the caller's blocks among those of all lanes. Returns the number of all blocks. */
+WEFT_DEVICE_NOINLINE uint32_t weft_dev_gda_place_group(const struct weft_dev_gda_group *g,
+                                                       uint32_t blocks, uint32_t *before,
+                                                       uint32_t *nop)
 {
+    weft_lane_mask mask = g->mask;
     unsigned lane = weft_dev_lane();
-    weft_lane_mask several = weft_dev_ballot(g->mask, blocks > 1);
-    uint32_t total = weft_dev_lanes_count(g->mask);
-    *at = weft_dev_lanes_count(g->mask & weft_dev_lanes_before(lane));
+    weft_lane_mask several = weft_dev_ballot(mask, blocks > 1);
+    uint32_t total = weft_dev_lanes_count(mask);
+    *before = weft_dev_lanes_count(mask & weft_dev_lanes_before(lane));
     WEFT_NO_UNROLL
     for (weft_lane_mask left = several; left; left &= left - 1) {
         unsigned from = weft_dev_lanes_first(left);
-        uint32_t more = weft_dev_shuffle_u32(g->mask, blocks, from) - 1;
+        uint32_t more = weft_dev_shuffle_u32(mask, blocks, from) - 1;
         total += more;
-        *at += from < lane ? more : 0;
+        *before += from < lane ? more : 0;
     }
-    *nop = (uint32_t)(several >> g->last & 1);
+    *nop = (uint32_t)(several >> weft_dev_lanes_last(mask) & 1);
     return total;
+}
+
+/* A group of the lanes in `mask`; the caller's request takes `blocks` blocks. */
+WEFT_DEVICE void weft_dev_gda_make_group(struct weft_dev_gda_group *g, weft_lane_mask mask,
+                                         uint32_t blocks)
+{
+    g->mask = mask;
+    g->blocks = blocks;
+    g->before = 0;
+    g->nop = blocks > 1;
+    if (mask & (mask - 1))
+        g->blocks = weft_dev_gda_place_group(g, blocks, &g->before, &g->nop);
+}
+
+/* Reserves the blocks of a group. Returns 0 at all lanes after an error. */
+WEFT_DEVICE int weft_dev_gda_begin_made(struct weft_dev_gda_group *g, struct weft_dev_gda_queue *q,
+                                        struct weft_dev_gda_operation op, int exclusive)
+{
+    weft_lane_mask mask = g->mask;
+    uint32_t blocks = g->blocks, nop = g->nop;
+    int begun = 1;
+    g->span.q = q;
+    g->span.base = 0;
+    if (weft_dev_lane() == weft_dev_lanes_first(mask)) {
+        begun = weft_dev_gda_begin_as(&g->span, q, op, blocks + nop, exclusive);
+        weft_dev_gda_fill(&g->span, blocks - weft_dev_lanes_count(mask) + nop);
+        if (begun && nop)
+            weft_dev_gda_nop(&q->ring, g->span.base + blocks, WEFT_DEV_GDA_SIGNALED);
+    }
+    if (mask & (mask - 1)) {
+        g->span.base = weft_dev_shuffle_u64(mask, g->span.base, weft_dev_lanes_first(mask));
+        g->span.end = g->span.base + blocks + nop;
+        begun = weft_dev_all(mask, begun);
+        weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has
+                                     seen; a vote does not order memory */
+    }
+    g->at = g->span.base + g->before;
+    g->ends = weft_dev_lane() == weft_dev_lanes_last(mask) && !nop;
+    return begun;
 }
 
 WEFT_DEVICE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, weft_lane_mask mask,
@@ -572,38 +617,15 @@ WEFT_DEVICE int weft_dev_gda_begin_group(struct weft_dev_gda_group *g, weft_lane
                                          struct weft_dev_gda_operation op, uint32_t blocks,
                                          int exclusive)
 {
-    int together = (mask & (mask - 1)) != 0, begun = 1;
-    uint32_t at = 0, nop = blocks > 1, total = blocks;
-    g->mask = mask;
-    g->first = weft_dev_lanes_first(mask);
-    g->last = weft_dev_lanes_last(mask);
-    if (together)
-        total = weft_dev_gda_place_group(g, blocks, &at, &nop);
-    g->span.q = q;
-    g->span.base = 0;
-    if (weft_dev_lane() == g->first) {
-        begun = weft_dev_gda_begin_as(&g->span, q, op, total + nop, exclusive);
-        weft_dev_gda_fill(&g->span, total - weft_dev_lanes_count(mask) + nop);
-        if (begun && nop)
-            weft_dev_gda_nop(&q->ring, g->span.end - 1, WEFT_DEV_GDA_SIGNALED);
-    }
-    if (together) {
-        g->span.base = weft_dev_shuffle_u64(mask, g->span.base, g->first);
-        g->span.end = g->span.base + total + nop;
-        begun = weft_dev_all(mask, begun);
-        weft_dev_sync_warp(mask); /* all lanes store after the completion that the first lane has
-                                     seen; a vote does not order memory */
-    }
-    g->at = g->span.base + at;
-    g->ends = weft_dev_lane() == g->last && !nop;
-    return begun;
+    weft_dev_gda_make_group(g, mask, blocks);
+    return weft_dev_gda_begin_made(g, q, op, exclusive);
 }
 
 /* All lanes have stored their requests. */
 WEFT_DEVICE void weft_dev_gda_give_group(const struct weft_dev_gda_group *g)
 {
     weft_dev_sync_warp(g->mask);
-    if (weft_dev_lane() == g->first)
+    if (weft_dev_lane() == weft_dev_lanes_first(g->mask))
         weft_dev_gda_give(&g->span);
     weft_dev_sync_warp(g->mask); /* without it each lane would publish its next request alone */
 }
