@@ -280,7 +280,7 @@ WEFT_VERSION_MINOR = 2
 WEFT_VERSION_PATCH = 0
 
 # Version of the device state
-WEFT_DEV_VERSION = 17
+WEFT_DEV_VERSION = 18
 
 # name: (value, meaning)
 STATUSES = {

@@ -54,13 +54,14 @@ static int setup(void **state)
     static struct weft_dev_gda_queue queues[4];
     static uint64_t marks[DEPTH / WEFT_DEV_GDA_MARKS], fillers[DEPTH / WEFT_DEV_GDA_MARKS],
         bases[2], segment_bases[2 * SEG_COUNT];
-    static uint32_t local_keys[UNITS] = {1, 1, 1, 1}, remote_keys[2 * UNITS], busy[DEPTH];
+    static uint32_t local_keys[UNITS] = {1, 1, 1, 1}, no_keys[4], busy[DEPTH];
+    static const uint32_t *keys[UNITS] = {no_keys, no_keys, no_keys, no_keys};
     static struct gda_gpu side = {.unit_bits = UNIT_BITS,
                                   .units = UNITS,
                                   .flushed = true,
                                   .bases = bases,
                                   .local_keys = local_keys,
-                                  .remote_keys = remote_keys};
+                                  .keys = keys};
     static char *maps[2][SEG_COUNT];
     static atomic_uchar links[2] = {GDA_LINK_UP, GDA_LINK_UP};
     (void)state;

@@ -50,12 +50,14 @@ static bool fails(void)
 }
 
 static int allocated;
+static size_t first_bytes; /* of the first allocation since it was 0 */
 weft_status __wrap_gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address);
 weft_status __wrap_gpu_alloc(struct gpu *gpu, size_t bytes, CUdeviceptr *address)
 {
     (void)gpu;
     if (fails())
         return base_fail(WEFT_ERR_NO_MEMORY, "no GPU memory");
+    first_bytes = first_bytes ? first_bytes : bytes;
     *address = (uintptr_t)__real_calloc(1, bytes + 64);
     allocated++;
     return WEFT_OK;
@@ -614,6 +616,13 @@ static void end(void)
 
 /* ----------------------------------------------------------------------------------------- keys */
 
+/* Key of a unit at a PE, for strictly ordered access or for data. */
+static uint32_t remote_key(uint32_t unit, int data, uint32_t adapter, uint32_t pe)
+{
+    const uint32_t *keys = gda.gpu->keys[unit];
+    return keys ? keys[((uint32_t)data * ADAPTERS + adapter) * PES + pe] : 0;
+}
+
 /* All units of a region have its key, and no other unit has a key. */
 static void allocations_have_keys(void **state)
 {
@@ -643,17 +652,17 @@ static void allocations_have_keys(void **state)
         for (int unit = 0; unit < UNITS; unit++)
             for (int a = 0; a < ADAPTERS; a++) {
                 int e = region_of[unit], first = e * (1 + relaxed) * ADAPTERS + a;
-                size_t here = (size_t)(a * PES + ME) * UNITS + (size_t)unit, there = here - UNITS;
+                const uint32_t u = (uint32_t)unit, n = (uint32_t)a;
                 const struct region *strict = &regions[e < 0 ? 0 : first];
                 const struct region *data = &regions[e < 0 ? 0 : first + relaxed * ADAPTERS];
                 assert_int_equal(made_gpu->local_keys[a * UNITS + unit],
                                  e < 0 ? 0 : htobe32(data->mr.lkey));
-                assert_int_equal(made_gpu->remote_keys[here], e < 0 ? 0 : htobe32(strict->mr.rkey));
-                assert_int_equal(made_gpu->data_keys[here], e < 0 ? 0 : htobe32(data->mr.rkey));
+                assert_int_equal(remote_key(u, 0, n, ME), e < 0 ? 0 : htobe32(strict->mr.rkey));
+                assert_int_equal(remote_key(u, 1, n, ME), e < 0 ? 0 : htobe32(data->mr.rkey));
                 /* A PE without a second key sends the first key twice. */
                 if (relaxed)
-                    assert_int_equal(made_gpu->remote_keys[there], e < 0 ? 0 : their_key(e, 0, a));
-                assert_int_equal(made_gpu->data_keys[there], e < 0 ? 0 : their_key(e, 1, a));
+                    assert_int_equal(remote_key(u, 0, n, 0), e < 0 ? 0 : their_key(e, 0, a));
+                assert_int_equal(remote_key(u, 1, n, 0), e < 0 ? 0 : their_key(e, 1, a));
             }
         end();
     }
@@ -674,9 +683,15 @@ static void allocations_come_and_go(void **state)
     assert_int_equal(live_regions, 4);
     assert_true(regions[0].gone && regions[1].gone && !regions[2].gone);
     for (int a = 0; a < ADAPTERS; a++)
-        for (int unit = 0; unit < UNITS; unit++)
-            assert_int_equal(gda.gpu->local_keys[a * UNITS + unit] != 0,
-                             unit == 3 || unit == 6 || unit == 7);
+        for (uint32_t unit = 0; unit < UNITS; unit++) {
+            const bool there = unit == 3 || unit == 6 || unit == 7;
+            assert_int_equal(gda.gpu->local_keys[(uint32_t)a * UNITS + unit] != 0, there);
+            assert_int_equal(remote_key(unit, 0, (uint32_t)a, ME) != 0, there);
+        }
+    /* The new allocations have taken the keys of the freed ones; each has its own. */
+    assert_ptr_equal(gda.gpu->keys[6], gda.gpu->keys[7]);
+    assert_ptr_not_equal(gda.gpu->keys[3], gda.gpu->keys[6]);
+    assert_null(gda.gpu->all_keys->next->next);
     extents[0].bytes = 2 * UNIT; /* at the same address, but longer */
     assert_int_equal(begin(), WEFT_OK);
     assert_int_equal(region_count, 8);
@@ -893,7 +908,7 @@ static void queues_in_gpu_memory(void **state)
         assert_int_equal(regions[a].access, IBV_ACCESS_LOCAL_WRITE);
         assert_ptr_equal(regions[a].pd, adapters.one[a].pd);
     }
-    assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys + ADAPTERS * PES * UNITS);
+    assert_true(gda.gpu->relaxed);
     end();
     assert_null(gda.gpu_queues);
     setup(state); /* registered by address if dma-bufs are missing */
@@ -955,7 +970,7 @@ static void no_queues_in_gpu_memory(void **state)
         assert_int_equal(gda.gpu == NULL, wanted);
         if (!wanted) {
             assert_string_equal(gda.gpu->why_host, rows[i].lacks);
-            assert_ptr_equal(gda.gpu->data_keys, gda.gpu->remote_keys);
+            assert_false(gda.gpu->relaxed);
         }
         snprintf(why, sizeof why, "path gda: WEFT_TEST_GDA_QUEUE_MEMORY is gpu, but %s",
                  rows[i].lacks);
@@ -1048,6 +1063,19 @@ static void expect_marks(const struct weft_dev_gda *table, uint32_t i)
         assert_int_equal(q->busy[k], 0);
 }
 
+/* Keys of the first `units` units in queue i of the table. */
+static void expect_unit_keys(const struct weft_dev_gda *table, uint32_t i, uint32_t units)
+{
+    const struct weft_dev_gda_queue *q = &table->queues[i];
+    const uint32_t pe = i / EACH, a = i % EACH % ADAPTERS;
+    for (uint32_t u = 0; u < units; u++) {
+        const uint32_t at = (CHUNKS + u) * table->key_step;
+        assert_int_equal(q->remote_keys[at], remote_key(u, 0, a, pe));
+        if (table->data_keys)
+            assert_int_equal(q->remote_keys[at + table->data_keys], remote_key(u, 1, a, pe));
+    }
+}
+
 static void tables_of_device_code(void **state)
 {
     for (int way = 0; way < 4; way++) {
@@ -1063,11 +1091,12 @@ static void tables_of_device_code(void **state)
         assert_int_equal(begin(), WEFT_OK);
         assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
         const struct weft_dev_gda *table = &dev.gda;
-        const uint32_t chunks = CHUNKS + UNITS;
+        const uint32_t step = 2 * ADAPTERS * PES;
         assert_int_equal(table->each, EACH);
         assert_int_equal(table->sharing.fraction, 0x55555556); /* of 2^32, rounded up */
         assert_int_equal(table->adapters, ADAPTERS);
-        assert_int_equal(table->data_keys, far || relaxed ? ADAPTERS * PES * chunks : 0);
+        assert_int_equal(table->key_step, step);
+        assert_int_equal(table->data_keys, far || relaxed ? ADAPTERS * PES : 0);
         assert_int_equal(table->dumps, !far);
         assert_int_equal(table->ordered, relaxed ? WEFT_DEV_GDA_ORDERED : 0);
         assert_int_equal(table->first[WEFT_DEV_HEAP], CHUNKS);
@@ -1101,24 +1130,25 @@ static void tables_of_device_code(void **state)
             for (uint32_t c = 0; c < CHUNKS; c++) {
                 uint32_t row = a * PES + pe;
                 assert_int_equal(q->local_keys[c], host_local[a * CHUNKS + c]);
-                assert_int_equal(q->remote_keys[c], host_remote[row * CHUNKS + c]);
+                assert_int_equal(q->remote_keys[c * step], host_remote[row * CHUNKS + c]);
                 if (table->data_keys)
-                    assert_int_equal(q->remote_keys[table->data_keys + c],
+                    assert_int_equal(q->remote_keys[c * step + table->data_keys],
                                      gda.data_keys[row * CHUNKS + c]);
             }
-            for (uint32_t u = 0; u < UNITS; u++) {
-                uint32_t row = a * PES + pe;
+            for (uint32_t u = 0; u < UNITS; u++)
                 assert_int_equal(q->local_keys[CHUNKS + u], gda.gpu->local_keys[a * UNITS + u]);
-                assert_int_equal(q->remote_keys[CHUNKS + u], gda.gpu->remote_keys[row * UNITS + u]);
-                if (table->data_keys)
-                    assert_int_equal(q->remote_keys[table->data_keys + CHUNKS + u],
-                                     gda.gpu->data_keys[row * UNITS + u]);
-            }
+            expect_unit_keys(table, i, 4);
         }
-        /* A new allocation: its keys are exchanged, and the tables keep their addresses. */
+        /* A new allocation: its keys are exchanged, and the tables keep their addresses, but for
+         * that of the keys, which had no space for it. The old one stays. */
         extents[extent_count++] = (struct gpu_extent){7 * UNIT, UNIT};
-        const int tables = allocated;
+        const int tables = allocated + 1;
+        const uint32_t *old = first->remote_keys, old_key = old[(CHUNKS + 3) * step];
         assert_int_equal(begin(), WEFT_OK);
+        for (uint32_t i = 0; i < COUNT; i++)
+            expect_unit_keys(table, i, UNITS);
+        assert_ptr_not_equal(first->remote_keys, old);
+        assert_int_equal(old[(CHUNKS + 3) * step], old_key);
         assert_int_equal(first->local_keys[CHUNKS + 7], gda.gpu->local_keys[7]);
         assert_int_not_equal(first->local_keys[CHUNKS + 7], 0);
         assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
@@ -1166,6 +1196,48 @@ static void tables_that_fail(void **state)
         fails_at = 0;
         end();
         if (ended)
+            break;
+        assert_in_range(call, 1, 40);
+    }
+}
+
+/* The table of keys, the first that is allocated, ends with the last unit that has memory: with a
+ * window of 2256 units, as on an H200, and a heap of 256, it takes 2 KiB for each PE and adapter.
+ */
+static void keys_of_large_windows(void **state)
+{
+    enum { WINDOW_UNITS = 2256, HEAP_UNITS = 256 };
+    setup(state);
+    device_code = true;
+    gpu.heap.size = WINDOW_UNITS * UNIT;
+    extents[0] = (struct gpu_extent){0, UNIT};
+    extents[1] = (struct gpu_extent){UNIT, (HEAP_UNITS - 1) * UNIT};
+    assert_int_equal(begin(), WEFT_OK);
+    first_bytes = 0;
+    assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
+    assert_int_equal(first_bytes, (CHUNKS + HEAP_UNITS) * 2 * ADAPTERS * PES * sizeof(uint32_t));
+    end();
+}
+
+/* Each step of making a larger table of keys fails once. The next call completes it. */
+static void larger_table_that_fails(void **state)
+{
+    for (int call = 1;; call++) {
+        setup(state);
+        device_code = true;
+        assert_int_equal(begin(), WEFT_OK);
+        assert_int_equal(gda_write_cuda_table(&gda, &dev), WEFT_OK);
+        gda.gpu->keys[UNITS - 1] = gda.gpu->all_keys->strict;
+        calls = 0;
+        fails_at = call;
+        bool failed = gda_write_cuda_keys(&gda) != WEFT_OK;
+        assert_int_equal(failed, calls >= call);
+        fails_at = 0;
+        assert_int_equal(gda_write_cuda_keys(&gda), WEFT_OK);
+        for (uint32_t i = 0; i < COUNT; i++)
+            expect_unit_keys(&dev.gda, i, UNITS);
+        end();
+        if (!failed)
             break;
         assert_in_range(call, 1, 40);
     }
@@ -1459,6 +1531,8 @@ int main(void)
         cmocka_unit_test(making_queues_fails),
         cmocka_unit_test(tables_of_device_code),
         cmocka_unit_test(tables_that_fail),
+        cmocka_unit_test(keys_of_large_windows),
+        cmocka_unit_test(larger_table_that_fails),
         cmocka_unit_test(queues_at_first_use),
         cmocka_unit_test(queues_refused_at_first_use),
         cmocka_unit_test(link_that_fails),

@@ -1160,36 +1160,33 @@ static void keys_of_gpu_memory(void **state)
 {
     enum { UNIT = 1 << 21, UNITS = 3 };
     uint64_t bases[PES] = {0, (uint64_t)5 << 40, (uint64_t)7 << 40};
-    uint32_t local[ADAPTERS * UNITS] = {11, 0, 13, 21, 22, 23}, remote[2 * ADAPTERS * PES * UNITS];
-    struct gda_gpu gpu = {.unit_bits = 21,
-                          .units = UNITS,
-                          .bases = bases,
-                          .local_keys = local,
-                          .remote_keys = remote,
-                          .data_keys = remote};
+    uint32_t local[ADAPTERS * UNITS] = {11, 0, 13, 21, 22, 23}, remote[2][2 * ADAPTERS * PES];
+    const uint32_t *keys[UNITS] = {remote[0], remote[1], NULL};
+    struct gda_gpu gpu = {
+        .unit_bits = 21, .units = UNITS, .bases = bases, .local_keys = local, .keys = keys};
     struct peer peer = {.pe = 2};
     struct weft_dev_gda_place place;
     bool open;
     (void)state;
-    for (uint32_t i = 0; i < sizeof remote / sizeof remote[0]; i++)
-        remote[i] = 1000 + i;
+    for (uint32_t i = 0; i < sizeof remote / sizeof remote[0][0]; i++)
+        remote[i / (2 * ADAPTERS * PES)][i % (2 * ADAPTERS * PES)] = 1000 + i;
     assert_int_equal(join(), WEFT_OK);
     gda->gpu = &gpu;
     for (uint32_t a = 0; a < ADAPTERS; a++)
         for (size_t unit = 0; unit < UNITS; unit++) {
             const struct remote at = {&peer, SEG_GPU, unit * UNIT + 5};
-            uint32_t row = (a * PES + 2) * UNITS + (uint32_t)unit;
+            const uint32_t row = a * PES + 2, data = row + ADAPTERS * PES;
             size_t bytes = UNIT;
             place = gda_resolve_remote(gda, a, at, &bytes);
             assert_int_equal(bytes, UNIT - 5);
             assert_int_equal(place.address, bases[2] + at.offset);
-            assert_int_equal(place.key, 1000 + row);
-            assert_int_equal(gda_data_key(gda, a, at, &open), 1000 + row);
-            assert_false(open);
-            gpu.data_keys = remote + ADAPTERS * PES * UNITS;
-            assert_int_equal(gda_data_key(gda, a, at, &open), 1000 + ADAPTERS * PES * UNITS + row);
-            assert_true(open);
-            gpu.data_keys = remote;
+            assert_int_equal(place.key, keys[unit] ? keys[unit][row] : 0);
+            for (int relaxed = 0; relaxed <= 1; relaxed++) {
+                gpu.relaxed = relaxed;
+                assert_int_equal(gda_data_key(gda, a, at, &open),
+                                 keys[unit] ? keys[unit][data] : 0);
+                assert_int_equal(open, relaxed);
+            }
             bytes = UNIT;
             const char *here = (const char *)(uintptr_t)(bases[ME] + at.offset);
             bool known = local[a * UNITS + unit] != 0;

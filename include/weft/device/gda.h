@@ -429,7 +429,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     if (!weft_dev_gda_begin(&span, q, op, reads + gda->dumps))
         return 0;
     there.address = gda->bases[(uint32_t)op.pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
-    there.key = q->remote_keys[chunk];
+    there.key = chunk;
+    there = weft_dev_gda_keyed(q, there);
     here.address = gda->own[PART] + gda->skip[PART];
     here.key = q->local_keys[chunk];
     if (reads)

@@ -51,7 +51,8 @@ struct weft_dev_gda_queue {
     uint32_t number;             /* queue pair number */
     uint32_t name;               /* index of the queue among those to its peer, for messages */
     uint32_t used_bit;           /* its bit in weft_dev_gda.used */
-    const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to */
+    const uint32_t *remote_keys; /* keys of the peer's chunks, at the NIC that the queue leads to,
+                                    at weft_dev_gda.key_step from each other */
     const uint32_t *local_keys;  /* keys of own chunks, at the NIC where the queue begins; both in
                                     the byte order of requests */
     uint64_t *fillers;           /* [depth / 64] one bit per block that begins no message, until it

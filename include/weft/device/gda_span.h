@@ -209,7 +209,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
 WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
                                                          struct weft_dev_gda_place spot)
 {
-    spot.key = q->remote_keys[spot.key];
+    spot.key = q->remote_keys[(uint64_t)spot.key * weft_dev_state.gda.key_step];
     return spot;
 }
 
@@ -226,7 +226,8 @@ WEFT_DEVICE uint32_t weft_dev_gda_data_keys(const struct weft_dev_gda_queue *q, 
 WEFT_DEVICE struct weft_dev_gda_place
 weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q, struct weft_dev_gda_place spot, int pe)
 {
-    spot.key = q->remote_keys[spot.key + weft_dev_gda_data_keys(q, pe)];
+    spot.key = q->remote_keys[(uint64_t)spot.key * weft_dev_state.gda.key_step +
+                              weft_dev_gda_data_keys(q, pe)];
     return spot;
 }
 
@@ -539,9 +540,9 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
  * blocks begin at `at`. The last lane's request may take several blocks; then a NOP ends the span.
  *
- * p of several lanes holds a group over the calls of a reservation, and decides how many registers a
- * kernel of p has (`ctest -R device.registers`). So a group has no lane that the mask gives, and no
- * two neighbouring fields that are loaded together: nvcc would use a pair of registers. */
+ * p of several lanes holds a group over the calls of a reservation, and decides how many registers
+ * a kernel of p has (`ctest -R device.registers`). So a group has no lane that the mask gives, and
+ * no two neighbouring fields that are loaded together: nvcc would use a pair of registers. */
 struct weft_dev_gda_group {
     struct weft_dev_gda_span span;
     weft_lane_mask mask;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 17 };
+enum { WEFT_DEV_VERSION = 18 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -180,6 +180,7 @@ struct weft_dev_gda {
                           same there */
     uint32_t chunk_bits[WEFT_DEV_PARTS];
     uint32_t first[WEFT_DEV_PARTS]; /* number of a segment's first chunk */
+    uint32_t key_step;              /* distance in the key table between two chunks' keys */
     uint64_t skip[WEFT_DEV_PARTS];
     uint64_t own[WEFT_DEV_PARTS]; /* address of a segment's first chunk, as registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] the same at every PE */

@@ -24,6 +24,8 @@
 
 enum { COPIES_MOST = 4 }; /* 1 KiB: 2,500 copies to or from a GPU in a job of 10,000 PEs */
 
+enum { OLD_KEYS_MOST = 32 }; /* each table has twice the space of the one before */
+
 struct gda_cuda {
     uint32_t count;         /* device-code queues */
     CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU; 0: not connected */
@@ -33,9 +35,14 @@ struct gda_cuda {
     struct gda_doorbell_thread *doorbell_thread;
     /* In GPU memory; 0 before device code asks for them. */
     CUdeviceptr queues, used, bases, remote_keys, local_keys;
-    bool written;                      /* the tables exist */
-    CUdeviceptr no_completion;         /* a completion entry that no NIC has written */
-    uint32_t chunks;                   /* chunks of the host segments plus units of the GPU heap */
+    bool written;              /* the tables exist */
+    CUdeviceptr no_completion; /* a completion entry that no NIC has written */
+    uint32_t chunks;           /* chunks of the host segments plus units of the GPU heap */
+    /* Chunks and units, from the first one on, for which `remote_keys` has space. */
+    uint32_t key_chunks;
+    CUdeviceptr old_keys[OLD_KEYS_MOST]; /* smaller tables, which a running kernel may read */
+    uint32_t old_count;
+    bool keys_moved;                   /* the queues do not have the address of `remote_keys` yet */
     struct weft_dev_gda_queue *copies; /* [COPIES_MOST] Copies of some of the GPU's queues */
 };
 
@@ -202,6 +209,8 @@ static void free_tables(struct gda *gda)
                                cuda->remote_keys, cuda->local_keys, cuda->no_completion};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
+    for (uint32_t i = 0; i < cuda->old_count; i++)
+        gpu_free(gda->world->gpu, cuda->old_keys[i]);
     for (int pe = 0; pe < gda->world->npes && cuda->marks; pe++)
         gpu_free(gda->world->gpu, cuda->marks[pe]);
 }
@@ -230,6 +239,12 @@ void gda_close_cuda(struct gda *gda)
 }
 
 /* --------------------------------------------------------------------------------------- tables */
+
+/* Keys of one chunk at all PEs: [2][count][npes], those of strict order first. */
+static uint32_t key_step(const struct gda *gda)
+{
+    return 2 * gda->count * (uint32_t)gda->world->npes;
+}
 
 /* Marks, fillers and busy words of the queues to one PE follow each other. */
 static size_t queue_mark_bytes(const struct gda *gda)
@@ -270,7 +285,7 @@ static struct weft_dev_gda_queue describe_unconnected(const struct gda *gda, uin
                                            (const uint64_t *)(uintptr_t)cuda->no_completion + 1,
                                        .name = name,
                                        .used_bit = i,
-                                       .remote_keys = remote + row * cuda->chunks,
+                                       .remote_keys = remote + row,
                                        .local_keys = local + (size_t)a * cuda->chunks,
                                        .turns = WEFT_DEV_GDA_UNUSED};
 }
@@ -366,9 +381,8 @@ static void fill_table(struct gda *gda, struct weft_dev *dev)
         .used = (uint64_t *)(uintptr_t)cuda->used,
         .wanted = gda->wanted,
         .alarm = gda_alarm(gda),
-        .data_keys = gda->gpu_queues || gda->relaxed
-                         ? (uint32_t)(gda->count * (size_t)gda->world->npes * cuda->chunks)
-                         : 0,
+        .key_step = key_step(gda),
+        .data_keys = gda->gpu_queues || gda->relaxed ? key_step(gda) / 2 : 0,
         /* The NIC writes completions to GPU memory after the data, so no DUMP is needed. */
         .dumps = gda->gpu->dumps && !gda->gpu_queues,
         .ordered = gda_order_flags(gda),
@@ -397,14 +411,94 @@ static weft_status write_bases(const struct gda *gda)
     return status;
 }
 
-/* Writes the keys of the host segments, then those of the GPU heap. */
-static weft_status write_keys(const struct gda *gda, CUdeviceptr to, const uint32_t *hosts,
-                              const uint32_t *gpus)
+/* Chunks and units of which the last has keys. */
+static uint32_t used_chunks(const struct gda *gda)
 {
-    weft_status status = write_gpu(gda, to, hosts, gda->chunks * sizeof *hosts);
-    return status ? status
-                  : write_gpu(gda, to + gda->chunks * sizeof *hosts, gpus,
-                              gda->gpu->units * sizeof *gpus);
+    uint32_t units = gda->gpu->units;
+    while (units && !gda->gpu->keys[units - 1])
+        units--;
+    return gda->chunks + units;
+}
+
+/* Makes a larger table if there are keys beyond the end of this one: of the units of the heap's
+ * address range, most are often unused, and a table of all would take 18 KiB for each PE. The old
+ * table stays, since a running kernel may have loaded its address. */
+static weft_status grow_keys(struct gda *gda)
+{
+    struct gda_cuda *cuda = gda->cuda;
+    uint32_t wanted = used_chunks(gda), twice = 2 * cuda->key_chunks;
+    CUdeviceptr made;
+    if (wanted <= cuda->key_chunks)
+        return WEFT_OK;
+    twice = twice < cuda->chunks ? twice : cuda->chunks;
+    wanted = wanted > twice ? wanted : twice;
+    size_t bytes = (size_t)wanted * key_step(gda) * sizeof(uint32_t);
+    weft_status status = gpu_alloc_unset(gda->world->gpu, bytes, &made);
+    if (status)
+        return status;
+    if (cuda->remote_keys)
+        cuda->old_keys[cuda->old_count++] = cuda->remote_keys;
+    cuda->remote_keys = made;
+    cuda->key_chunks = wanted;
+    cuda->keys_moved = true;
+    return WEFT_OK;
+}
+
+/* Copies the keys of a chunk of the host segments. */
+static void gather_keys(const struct gda *gda, uint32_t chunk, uint32_t *to)
+{
+    size_t rows = gda->count * (size_t)gda->world->npes;
+    for (size_t row = 0; row < rows; row++) {
+        to[row] = gda->remote_keys[row * gda->chunks + chunk];
+        to[rows + row] = gda->data_keys[row * gda->chunks + chunk];
+    }
+}
+
+static weft_status write_remote_keys(const struct gda *gda)
+{
+    const struct gda_cuda *cuda = gda->cuda;
+    const size_t bytes = key_step(gda) * sizeof(uint32_t);
+    uint32_t *some = calloc(1, bytes);
+    weft_status status =
+        some ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for keys");
+    for (uint32_t chunk = 0; chunk < cuda->key_chunks && !status; chunk++) {
+        const uint32_t *keys = chunk < gda->chunks ? NULL : gda->gpu->keys[chunk - gda->chunks];
+        if (chunk < gda->chunks)
+            gather_keys(gda, chunk, some);
+        else if (!keys)
+            memset(some, 0, bytes);
+        status = write_gpu(gda, cuda->remote_keys + chunk * bytes, keys ? keys : some, bytes);
+    }
+    free(some);
+    return status;
+}
+
+static weft_status write_local_keys(const struct gda *gda)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    const size_t host = gda->chunks * sizeof(uint32_t), unit = gpu->units * sizeof(uint32_t);
+    weft_status status = WEFT_OK;
+    for (size_t a = 0; a < gda->count && !status; a++) {
+        CUdeviceptr to = gda->cuda->local_keys + a * (host + unit);
+        status = write_gpu(gda, to, gda->local_keys + a * gda->chunks, host);
+        if (!status)
+            status = write_gpu(gda, to + host, gpu->local_keys + a * gpu->units, unit);
+    }
+    return status;
+}
+
+/* Gives all queues the address of the new table. */
+static weft_status move_keys(const struct gda *gda)
+{
+    enum { AT = offsetof(struct weft_dev_gda_queue, remote_keys) };
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < gda->cuda->count && !status; i++) {
+        const struct weft_dev_gda_queue q = describe_unconnected(gda, i);
+        status = write_gpu(gda, gda->cuda->queues + i * sizeof q + AT, &q.remote_keys,
+                           sizeof q.remote_keys);
+    }
+    gda->cuda->keys_moved = status != WEFT_OK;
+    return status;
 }
 
 weft_status gda_write_cuda_keys(struct gda *gda)
@@ -412,20 +506,16 @@ weft_status gda_write_cuda_keys(struct gda *gda)
     const struct gda_cuda *cuda = gda->cuda;
     if (!cuda || !cuda->written)
         return WEFT_OK;
-    const struct gda_gpu *gpu = gda->gpu;
-    size_t row_bytes = cuda->chunks * sizeof(uint32_t);
-    weft_status status = WEFT_OK;
-    for (size_t a = 0; a < gda->count && !status; a++)
-        status = write_keys(gda, cuda->local_keys + a * row_bytes,
-                            gda->local_keys + a * gda->chunks, gpu->local_keys + a * gpu->units);
-    for (size_t row = 0; row < gda->count * (size_t)gda->world->npes && !status; row++)
-        status =
-            write_keys(gda, cuda->remote_keys + row * row_bytes,
-                       gda->remote_keys + row * gda->chunks, gpu->remote_keys + row * gpu->units);
-    size_t rows = gda->count * (size_t)gda->world->npes;
-    for (size_t row = 0; row < rows && !status; row++)
-        status = write_keys(gda, cuda->remote_keys + (rows + row) * row_bytes,
-                            gda->data_keys + row * gda->chunks, gpu->data_keys + row * gpu->units);
+    /* The thread that connects a link gives its queues the table's address. */
+    pthread_mutex_lock(&gda->cuda_lock);
+    weft_status status = grow_keys(gda);
+    if (!status)
+        status = write_local_keys(gda);
+    if (!status)
+        status = write_remote_keys(gda);
+    if (!status && cuda->keys_moved)
+        status = move_keys(gda);
+    pthread_mutex_unlock(&gda->cuda_lock);
     return status;
 }
 
@@ -442,11 +532,10 @@ static weft_status alloc_tables(struct gda *gda)
         {&cuda->queues, cuda->count * sizeof(struct weft_dev_gda_queue)},
         {&cuda->used, (cuda->count / 64 + 1) * sizeof(uint64_t)},
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
-        {&cuda->remote_keys, 2 * gda->count * npes * cuda->chunks * sizeof(uint32_t)},
         {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
         {&cuda->no_completion, sizeof no_completion},
     };
-    weft_status status = WEFT_OK;
+    weft_status status = grow_keys(gda);
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
         status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
     if (!status)
@@ -458,6 +547,7 @@ static weft_status alloc_tables(struct gda *gda)
     if (!status)
         status = write_queues(gda);
     cuda->written = !status;
+    cuda->keys_moved = status != WEFT_OK;
     pthread_mutex_unlock(&gda->cuda_lock);
     return status;
 }

@@ -68,6 +68,7 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
                                      .each = gda->queues_per_pe,
                                      .sharing = gda_sharing(gda),
                                      .adapters = gda->count,
+                                     .key_step = 1,
                                      .bases = gda->simt->bases,
                                      .used = gda->used,
                                      .alarm = gda_alarm(gda),

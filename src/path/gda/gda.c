@@ -655,7 +655,7 @@ static weft_status await_slot(struct gda_state *state, uint32_t slot)
 
 static bool has_relaxed(const struct gda *gda)
 {
-    return gda->relaxed || (gda->gpu && gda->gpu->data_keys != gda->gpu->remote_keys);
+    return gda->relaxed || (gda->gpu && gda->gpu->relaxed);
 }
 
 static weft_status gda_quiet(struct path_state *opaque)

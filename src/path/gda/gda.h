@@ -361,17 +361,28 @@ void gda_doorbell_stop(struct gda_doorbell_thread *bell);
 
 enum { GDA_WHY_BYTES = 240 };
 
-/* Keys of the GPU heap. Each allocation of the heap is one memory region; every unit of the heap's
- * address range has the key of its allocation. */
+/* Keys of one allocation of the GPU heap at all PEs. */
+struct gda_gpu_keys {
+    struct gda_gpu_keys *next;
+    bool used;         /* false: a later allocation takes it */
+    uint32_t strict[]; /* [2][count][npes] for strictly ordered access; then for bulk data, with
+                           relaxed ordering where there is one */
+};
+
+/* Keys of the GPU heap. Each allocation of the heap is one memory region, at the same place of the
+ * heap's address range at all PEs. So a peer takes 8 bytes for each allocation and NIC, and the
+ * units of the address range share one table. */
 struct gda_gpu {
     uint32_t unit_bits, units;
-    uint64_t *bases;       /* [npes] first addresses of the GPU heaps */
-    uint32_t *local_keys;  /* [count][units] */
-    uint32_t *remote_keys; /* [count][npes][units] for strictly ordered access */
-    /* [count][npes][units] with relaxed ordering; equals remote_keys if there are none. */
-    uint32_t *data_keys;
+    bool relaxed;         /* the memory has keys with relaxed ordering as well */
+    uint64_t *bases;      /* [npes] first addresses of the GPU heaps */
+    uint32_t *local_keys; /* [count][units] */
+    /* [units] Keys of the unit's allocation, gda_gpu_keys.strict; NULL: it is in none. */
+    const uint32_t **keys;
+    struct gda_gpu_keys *all_keys; /* no keys are freed before the end: a thread may read them */
     struct gda_region {
         size_t offset, bytes;
+        struct gda_gpu_keys *keys;
         struct ibv_mr *mrs[GDA_ADAPTERS_MOST];
         /* The same memory registered with relaxed ordering. */
         struct ibv_mr *data[GDA_ADAPTERS_MOST];

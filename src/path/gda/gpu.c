@@ -77,20 +77,46 @@ static weft_status register_extent(struct gda *gda, const struct gda_adapter *ad
 
 /* ----------------------------------------------------------------------------------------- keys */
 
-static void set_keys(const struct gda_gpu *gpu, uint32_t *keys, size_t offset, size_t bytes,
-                     uint32_t key)
+/* Gives the units of a region their keys. `local`: it has a key here. */
+static void set_keys(const struct gda *gda, const struct gda_region *region, bool local)
 {
-    size_t first = offset >> gpu->unit_bits, last = (offset + bytes - 1) >> gpu->unit_bits;
-    for (size_t unit = first; unit <= last && unit < gpu->units; unit++)
-        keys[unit] = key;
+    struct gda_gpu *gpu = gda->gpu;
+    size_t first = region->offset >> gpu->unit_bits;
+    size_t last = (region->offset + region->bytes - 1) >> gpu->unit_bits;
+    for (size_t unit = first; unit <= last && unit < gpu->units; unit++) {
+        for (uint32_t a = 0; a < gda->count; a++) {
+            const struct ibv_mr *mr = gpu->relaxed ? region->data[a] : region->mrs[a];
+            gpu->local_keys[(size_t)a * gpu->units + unit] = local ? htobe32(mr->lkey) : 0;
+        }
+        gpu->keys[unit] = local ? region->keys->strict : NULL;
+    }
+}
+
+/* Takes the keys of a freed allocation, or new ones. */
+static struct gda_gpu_keys *take_keys(struct gda *gda)
+{
+    struct gda_gpu *gpu = gda->gpu;
+    struct gda_gpu_keys *keys = gpu->all_keys;
+    while (keys && keys->used)
+        keys = keys->next;
+    if (!keys) {
+        size_t count = 2 * gda->count * (size_t)gda->world->npes;
+        keys = calloc(1, sizeof *keys + count * sizeof *keys->strict);
+        if (!keys)
+            return NULL;
+        keys->next = gpu->all_keys;
+        gpu->all_keys = keys;
+    }
+    keys->used = true;
+    return keys;
 }
 
 static weft_status exchange_keys(struct gda *gda, const struct gda_region *region)
 {
     const struct path_world *world = gda->world;
-    struct gda_gpu *gpu = gda->gpu;
     size_t npes = (size_t)world->npes;
-    const bool relaxed = gpu->data_keys != gpu->remote_keys;
+    const bool relaxed = gda->gpu->relaxed;
+    uint32_t *keys = region->keys->strict;
     uint32_t mine[2][GDA_ADAPTERS_MOST] = {0}, (*all)[2][GDA_ADAPTERS_MOST];
     all = calloc(npes, sizeof *all);
     weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
@@ -101,15 +127,13 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
     }
     if (!status)
         status = world->boot->ops->allgather(world->boot, mine, all, sizeof mine);
-    for (uint32_t a = 0; a < gda->count && !status; a++) {
-        set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
-                 htobe32(relaxed ? region->data[a]->lkey : region->mrs[a]->lkey));
+    for (uint32_t a = 0; a < gda->count && !status; a++)
         for (size_t pe = 0; pe < npes; pe++) {
-            size_t row = (a * npes + pe) * gpu->units;
-            set_keys(gpu, gpu->remote_keys + row, region->offset, region->bytes, all[pe][0][a]);
-            set_keys(gpu, gpu->data_keys + row, region->offset, region->bytes, all[pe][1][a]);
+            keys[a * npes + pe] = all[pe][0][a];
+            keys[(gda->count + a) * npes + pe] = all[pe][1][a];
         }
-    }
+    if (!status)
+        set_keys(gda, region, true);
     free(all);
     return status;
 }
@@ -117,12 +141,12 @@ static weft_status exchange_keys(struct gda *gda, const struct gda_region *regio
 static weft_status add_region(struct gda *gda, const struct gpu_extent *extent)
 {
     struct gda_gpu *gpu = gda->gpu;
-    const bool relaxed = gpu->data_keys != gpu->remote_keys;
-    struct gda_region made = {extent->offset, extent->bytes, {NULL}, {NULL}};
+    const bool relaxed = gpu->relaxed;
+    struct gda_region made = {extent->offset, extent->bytes, take_keys(gda), {NULL}, {NULL}};
     struct gda_region *more = realloc(gpu->regions, (gpu->region_count + 1) * sizeof *more);
     gpu->regions = more ? more : gpu->regions;
     weft_status status =
-        more ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
+        more && made.keys ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a key");
     for (uint32_t a = 0; a < gda->count && !status; a++)
         status = register_extent(gda, &gda->adapters->one[a], extent, false, &made.mrs[a]);
     for (uint32_t a = 0; a < gda->count && relaxed && !status; a++)
@@ -158,9 +182,9 @@ static void deregister_freed(struct gda *gda, const struct gpu_extent *list, siz
         struct gda_region *region = &gpu->regions[i];
         if (is_listed(list, count, region->offset, region->bytes))
             continue;
-        for (uint32_t a = 0; a < gda->count; a++)
-            set_keys(gpu, gpu->local_keys + (size_t)a * gpu->units, region->offset, region->bytes,
-                     0);
+        set_keys(gda, region, false);
+        if (region->keys)
+            region->keys->used = false;
         deregister(gda, region);
         *region = gpu->regions[--gpu->region_count];
         i--;
@@ -219,12 +243,11 @@ static weft_status create_gpu_keys(struct gda *gda)
     made->units = (uint32_t)(gpu->heap.size >> made->unit_bits);
     made->bases = calloc(npes, sizeof *made->bases);
     made->local_keys = calloc((size_t)gda->count * made->units, sizeof *made->local_keys);
-    made->remote_keys = calloc(2 * gda->count * npes * made->units, sizeof *made->remote_keys);
-    made->data_keys = made->remote_keys;
-    return made->bases && made->local_keys && made->remote_keys
+    made->keys = calloc(made->units, sizeof *made->keys);
+    return made->bases && made->local_keys && made->keys
                ? WEFT_OK
-               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for %zu keys",
-                           gda->count * npes * made->units);
+               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for keys of %u units",
+                           made->units);
 }
 
 /* Creates the keys, the queues in GPU memory and the tables for device code. If device code cannot
@@ -244,8 +267,7 @@ static weft_status open_gpu(struct gda *gda)
     }
     if (!status)
         status = gda_open_gpu_queues(gda, gda->gpu->why_host, sizeof gda->gpu->why_host);
-    if (gda->gpu_queues)
-        gda->gpu->data_keys += gda->count * (size_t)world->npes * gda->gpu->units;
+    gda->gpu->relaxed = gda->gpu_queues != NULL;
     if (!status)
         status = gda_open_cuda(gda, gda->gpu->why_proxy, sizeof gda->gpu->why_proxy);
     return boot_agree(world->boot, status);
@@ -288,7 +310,11 @@ void gda_free_gpu(struct gda *gda)
     free(gpu->regions);
     free(gpu->bases);
     free(gpu->local_keys);
-    free(gpu->remote_keys);
+    free(gpu->keys);
+    for (struct gda_gpu_keys *keys = gpu->all_keys, *next; keys; keys = next) {
+        next = keys->next;
+        free(keys);
+    }
     free(gpu);
     gda->gpu = NULL;
 }

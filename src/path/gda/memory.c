@@ -94,6 +94,15 @@ static void clip_to_chunk(size_t *bytes, size_t offset, uint32_t bits)
     *bytes = *bytes < left ? *bytes : left;
 }
 
+/* Key of GPU memory at a PE; 0: it is in no allocation. */
+static uint32_t gpu_key(const struct gda *gda, uint32_t adapter, struct remote at, bool data)
+{
+    const struct gda_gpu *gpu = gda->gpu;
+    const uint32_t *keys = gpu->keys[at.offset >> gpu->unit_bits];
+    size_t npes = (size_t)gda->world->npes, row = data ? gda->count + adapter : adapter;
+    return keys ? keys[row * npes + (size_t)at.peer->pe] : 0;
+}
+
 uint64_t gda_address_of(const struct gda *gda, struct remote at)
 {
     size_t pe = (size_t)at.peer->pe;
@@ -107,9 +116,8 @@ struct weft_dev_gda_place gda_resolve_remote(const struct gda *gda, uint32_t ada
     struct weft_dev_gda_place place = {.address = gda_address_of(gda, at)};
     size_t pe = (size_t)at.peer->pe, row = (size_t)adapter * (size_t)gda->world->npes + pe;
     if (at.segment == SEG_GPU) {
-        const struct gda_gpu *gpu = gda->gpu;
-        clip_to_chunk(bytes, at.offset, gpu->unit_bits);
-        place.key = gpu->remote_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
+        clip_to_chunk(bytes, at.offset, gda->gpu->unit_bits);
+        place.key = gpu_key(gda, adapter, at, false);
         return place;
     }
     clip_to_chunk(bytes, at.offset, gda->chunk_bits);
@@ -120,11 +128,10 @@ struct weft_dev_gda_place gda_resolve_remote(const struct gda *gda, uint32_t ada
 
 uint32_t gda_data_key(const struct gda *gda, uint32_t adapter, struct remote at, bool *open)
 {
-    const struct gda_gpu *gpu = gda->gpu;
     size_t row = (size_t)adapter * (size_t)gda->world->npes + (size_t)at.peer->pe;
     if (at.segment == SEG_GPU) {
-        *open = gpu->data_keys != gpu->remote_keys;
-        return gpu->data_keys[row * gpu->units + (at.offset >> gpu->unit_bits)];
+        *open = gda->gpu->relaxed;
+        return gpu_key(gda, adapter, at, true);
     }
     *open = gda->relaxed;
     return gda

@@ -50,7 +50,7 @@ uint32_t gda_order_flags(const struct gda *gda)
 static struct remote flush_place(const struct gda *gda, struct peer *peer)
 {
     const struct gda_gpu *gpu = gda->gpu;
-    bool relaxed = gpu && gpu->region_count && gpu->data_keys != gpu->remote_keys;
+    bool relaxed = gpu && gpu->region_count && gpu->relaxed;
     return (struct remote){.peer = peer,
                            .segment = relaxed ? SEG_GPU : SEG_SYSTEM,
                            .offset = relaxed ? gpu->regions[0].offset : 0};
