@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 100, WARM_UP = 20, SMALL_BYTES = 16, CHILDREN_MOST = SCALE_GROUP_MOST };
+enum {
+    ROUNDS = 100,
+    WARM_UP = 20,
+    ROUNDS_MOST = 10 * ROUNDS, /* while other groups are measured; one of them may have failed */
+    SMALL_BYTES = 16,
+    CHILDREN_MOST = SCALE_GROUP_MOST
+};
 
 struct group_times {
     double receive_ns[ROUNDS], send_ns[ROUNDS];
@@ -245,11 +252,21 @@ double scale_median(double *times, int n)
     return (times[(n - 1) / 2] + times[n / 2]) / 2;
 }
 
-static bool repeat_rounds(struct frame_group *group, struct scale_group_costs *costs)
+/* Groups that are measured together. They begin together, and each goes on until all are measured:
+ * with the CPUs that a finished group leaves to the others, their rounds would be shorter. */
+struct gate {
+    int ready[2], go[2]; /* pipes: a byte of each group; closed to begin */
+    atomic_int *left;    /* groups that are still measured; shared */
+};
+
+static bool repeat_rounds(struct frame_group *group, const struct gate *gate,
+                          struct scale_group_costs *costs)
 {
-    static double sending[ROUNDS], receiving[ROUNDS], rounds[ROUNDS];
-    for (int i = -WARM_UP; i < ROUNDS; i++) {
-        const int at = i < 0 ? 0 : i;
+    static double sending[ROUNDS + 1], receiving[ROUNDS + 1], rounds[ROUNDS + 1];
+    for (int i = -WARM_UP; i < ROUNDS || (gate && *gate->left > 0 && i < ROUNDS_MOST); i++) {
+        const int at = i < 0 || i >= ROUNDS ? ROUNDS : i; /* the last one is not a result */
+        if (gate && i == ROUNDS)
+            --*gate->left;
         receiving[at] = 0;
         uint64_t began = clock_now_ns();
         if (!send_to_all(group))
@@ -300,11 +317,6 @@ static bool pin_to(int cpu)
     return sched_setaffinity(0, sizeof set, &set) == 0 || scale_report_errno("sched_setaffinity");
 }
 
-/* Groups that are measured together begin together. */
-struct gate {
-    int ready[2], go[2]; /* pipes: a byte of each group; closed to begin */
-};
-
 static bool pass_gate(struct gate *gate)
 {
     char byte = 0;
@@ -340,7 +352,7 @@ static bool run_group(const struct scale_group *what, struct gate *gate,
         good = start_child(&group, i);
     if (gate) /* also after a failure: the others wait for it */
         good &= pass_gate(gate);
-    good = good && repeat_rounds(&group, costs);
+    good = good && repeat_rounds(&group, gate, costs);
     end_group(&group);
     if (good)
         take_times_of_children(&group, costs);
@@ -375,15 +387,17 @@ static void add_costs(struct scale_group_costs *sum, const struct scale_group_co
 bool scale_measure_groups(const struct scale_group *group, int groups,
                           struct scale_group_costs *costs)
 {
-    const size_t bytes = (size_t)groups * sizeof *costs;
+    const size_t bytes = (size_t)groups * sizeof *costs + sizeof(atomic_int);
     struct scale_group_costs *each =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t *pids = calloc((size_t)groups, sizeof *pids);
-    struct gate gate = {{-1, -1}, {-1, -1}};
+    struct gate gate = {{-1, -1}, {-1, -1}, (atomic_int *)(void *)(each + groups)};
     bool good = (each != MAP_FAILED && pids && pipe2(gate.ready, O_CLOEXEC) == 0 &&
                  pipe2(gate.go, O_CLOEXEC) == 0) ||
                 scale_report_errno("groups of processes");
     *costs = (struct scale_group_costs){0};
+    if (good)
+        *gate.left = groups;
     for (int i = 0; good && i < groups; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
