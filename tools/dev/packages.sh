@@ -62,6 +62,12 @@ python3-pytest     /usr/bin/python3 -c "import pytest"
 python3-hypothesis /usr/bin/python3 -c "import hypothesis"
 mypy               /usr/bin/python3 -m mypy --version
 '
+# torch for CPUs, where the release has it: Debian. (Ubuntu 24.04 has none.)
+case $(. /etc/os-release 2>/dev/null && echo "${ID:-}") in
+debian) packages_test+='
+python3-torch [ -e /usr/lib/python3/dist-packages/torch/version.py ]
+' ;;
+esac
 packages_wheel='
 python3-venv    python3 -c "import venv, ensurepip"
 '
