@@ -66,7 +66,7 @@ def test_torch_ddp_and_serve(tmp_path):
     both = run_pes(2, ddp, "--steps", 5, "--save", model)
     assert alone == both and len(both) == 5 and both[0].startswith("step 1: loss 4.")
     assert float(both[-1].split()[-1]) < float(both[0].split()[-1]) - 0.3
-    texts = [run_pes(pes, serve, model, "--prompt", "def ", "--tokens", 24) for pes in (1, 4)]
+    texts = [run_pes(pes, serve, model, "--prompt", "def ", "--tokens", 24) for pes in (1, 2)]
     assert texts[0] == texts[1] and texts[0][0].startswith("def ")
 
 
