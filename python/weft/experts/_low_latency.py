@@ -66,7 +66,7 @@ class LowLatency:
 
     def dispatch(self, x: Any, topk_idx: Any, most: int, experts: int, stats: Any, use_fp8: bool,
                  round_scale: bool, use_ue8m0: bool, is_async: bool,
-                 return_hook: bool) -> Tuple[Any, ...]:
+                 return_hook: bool) -> Tuple[Any, Any, Any, EventOverlap, Any]:
         exchange = self._exchange.require()
         check_numbers(experts, most, exchange.size)
         if x.dim() != 2 or x.dtype != torch.bfloat16:
