@@ -8,7 +8,7 @@
 #include "gpu/image.h"
 #include "job/job.h"
 
-enum { LATE_IMAGE_KERNELS = 8 };
+enum { LATE_IMAGE_KERNELS = 9 };
 
 /* A static variable: only one job of a process has device code on a GPU. */
 struct late_image {

@@ -369,6 +369,13 @@ bool coll_kernel_ll128(const struct weft_team *team)
            team->coll->most_blocks <= team->coll->ll128_blocks;
 }
 
+weft_status coll_kernel_test_ll128(struct weft_team *team, bool *tested)
+{
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
+    *tested = !status && coll_kernel_serves(team) && coll_kernel_ll128(team);
+    return status;
+}
+
 const struct coll_rates *coll_kernel_rates(const struct weft_team *team)
 {
     return team->coll ? &team->coll->rates : NULL;

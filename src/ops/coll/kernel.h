@@ -72,6 +72,10 @@ const struct coll_rates *coll_kernel_rates(const struct weft_team *team);
  * team may use now. */
 bool coll_kernel_ll128(const struct weft_team *team);
 
+/* *tested: as coll_kernel_ll128(); false where the kernels cannot serve the team. Prepares the team
+ * at its first use, so it is collective then. */
+weft_status coll_kernel_test_ll128(struct weft_team *team, bool *tested);
+
 /* Describes the GPUs of this machine. The job must have a GPU side. */
 void coll_kernel_machine(const struct weft_job *job, struct coll_machine *machine);
 

@@ -17,6 +17,17 @@ enum {
     EXPERTS_WARPS_MOST = 32,
     EXPERTS_ROW_THREADS = 256, /* threads of a block that moves them */
     EXPERTS_LAYOUT_HEAD = 4,   /* words of a layout before the counts; the first: own tokens */
+
+    /* The short form (short.h): the most that its kernels keep in shared memory. */
+    EXPERTS_SHORT_MEMBERS = 64,
+    EXPERTS_SHORT_TOKENS = 1024,
+    EXPERTS_SHORT_PLACES = 8192, /* tokens * members */
+    EXPERTS_SHORT_EXPERTS = 1024,
+    EXPERTS_SHORT_BLOCKS = 128, /* as many warps as the LL128 test has */
+    EXPERTS_LANES = 32,         /* lanes that send a piece */
+    EXPERTS_PIECE = 480,
+    EXPERTS_PIECE_WIRE = 512, /* bytes of its payload, and of its lines */
+    EXPERTS_HEAD = 16,        /* bytes of a head before the counts */
 };
 
 /* The first error that kernels found. */
@@ -38,6 +49,11 @@ struct experts_choice {
     float weight;
 };
 
+/* Numbers of the latest rounds of the short form. */
+struct experts_rounds {
+    uint64_t sent, received;
+};
+
 struct experts_call {
     /* sizes */
     uint32_t members, me; /* of the team */
@@ -54,6 +70,16 @@ struct experts_call {
     char *returned;                    /* [tokens * min(top, members)] results */
     float *weights_returned;           /* [the same][top] */
     uint32_t *counts;                  /* [members][count_words] */
+
+    /* The short form. slots NULL: the long form is used. Otherwise two sets of set_bytes bytes,
+     * each a head of every member, then slots for the rows of a dispatch or the results of a
+     * combine. */
+    char *slots;
+    uint64_t set_bytes;
+    uint32_t head_pieces, row_pieces, result_pieces; /* of a head and of a slot */
+    uint32_t tokens_most;                            /* slots for rows of each member */
+    int32_t team;
+    struct experts_rounds *rounds;
 
     /* own memory of the object */
     const int32_t *pes;             /* [members] PE numbers in the job */
@@ -93,6 +119,10 @@ struct experts_call {
     X(send, EXPERTS_ROW_THREADS)                                                                   \
     X(receive, EXPERTS_ROW_THREADS)                                                                \
     X(return, EXPERTS_ROW_THREADS)                                                                 \
-    X(sum, EXPERTS_ROW_THREADS)
+    X(sum, EXPERTS_ROW_THREADS)                                                                    \
+    X(short_send, EXPERTS_ROW_THREADS)                                                             \
+    X(short_receive, EXPERTS_ROW_THREADS)                                                          \
+    X(short_return, EXPERTS_ROW_THREADS)                                                           \
+    X(short_sum, EXPERTS_ROW_THREADS)
 
 #endif

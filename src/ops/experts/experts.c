@@ -2,9 +2,13 @@
 /* Creation of objects for dispatch and combine, their memory, and what their kernels report. */
 #include "ops/experts/experts.h"
 
+#include "base/config.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "job/device_state.h"
 #include "ops/access.h"
+#include "ops/coll/coll.h"
+#include "ops/coll/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +100,76 @@ static weft_status check_experts_attr(const char *function, int members, const w
     return status ? status : check_types(function, a);
 }
 
+/* ------------------------------------------------------------------------------- short form */
+
+/* Values of WEFT_TEST_EXPERTS. */
+enum { FORM_LONG = 1, FORM_SHORT = 2 };
+
+/* The short form is chosen for at most so many bytes of tokens, or of results, of one PE, and for
+ * at most so many bytes of slots. */
+static const size_t short_bytes = 4u << 20, short_slots = 128u << 20;
+
+static uint32_t count_pieces(size_t bytes)
+{
+    return (uint32_t)((bytes + EXPERTS_PIECE - 1) / EXPERTS_PIECE);
+}
+
+/* Sets the sizes of slots in `c`, whose other sizes are known. Returns the bytes of both sets, or 0
+ * where the long form is used. All members get the same, since it follows from the attributes. */
+static size_t size_slots(struct experts_call *c, size_t tokens)
+{
+    size_t n = c->members, top = c->top, form = (size_t)config_choice(CONFIG_TEST_EXPERTS);
+    size_t returned = top < n - 1 ? top : n - 1;
+    if (form == FORM_LONG || n < 2 || n > EXPERTS_SHORT_MEMBERS || tokens > EXPERTS_SHORT_TOKENS ||
+        tokens * n > EXPERTS_SHORT_PLACES || c->experts > EXPERTS_SHORT_EXPERTS || c->parts > 1)
+        return 0;
+    c->tokens_most = (uint32_t)tokens;
+    c->head_pieces =
+        count_pieces(EXPERTS_HEAD + EXPERTS_COUNT_WORDS(n, c->experts) * sizeof *c->counts);
+    c->row_pieces = count_pieces(c->token_bytes + c->scale_bytes + top * sizeof *c->choices);
+    c->result_pieces = count_pieces(c->result_bytes + top * sizeof(float));
+    size_t rows = n * tokens * c->row_pieces, results = tokens * returned * c->result_pieces;
+    c->set_bytes = (n * c->head_pieces + (rows > results ? rows : results)) * EXPERTS_PIECE_WIRE;
+    bool few = tokens * c->token_bytes <= short_bytes && tokens * c->result_bytes <= short_bytes &&
+               2 * c->set_bytes <= short_slots;
+    return few || form == FORM_SHORT ? 2 * c->set_bytes : 0;
+}
+
+/* Whether device code of this PE loads and stores in the memory of all members. */
+static bool reaches_members(const struct weft_team *team)
+{
+    struct device_view *view;
+    if (!device_state_of(team->job, &view) || !view)
+        return false;
+    for (int i = 0; i < team->n; i++)
+        if (!view->part(view, WEFT_DEV_HEAP, team->pes[i]))
+            return false;
+    return true;
+}
+
+/* Decides whether all members use the short form, for which the object has slots: LL128 lines must
+ * arrive as a whole, which is guaranteed on simt (short.h). Collective over the team. */
+static weft_status choose_form(struct weft_experts *e)
+{
+    struct weft_team *team = e->team;
+    int32_t works = reaches_members(team), *all = team->scratch;
+    weft_status status = WEFT_OK;
+    if (device_target() != WEFT_SIMT) {
+        bool tested = false;
+        status = coll_kernel_test_ll128(team, &tested);
+        works &= !status && tested;
+    }
+    weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, &works, all, sizeof works);
+    for (int i = 0; i < team->n && !exchanged; i++)
+        works &= all[i];
+    if (!works)
+        e->call.slots = NULL;
+    if (team->me == 0)
+        log_debug(LOG_COLL, "dispatch and combine of %d PEs use the %s form", team->n,
+                  works ? "short" : "long");
+    return status ? status : exchanged;
+}
+
 /* ----------------------------------------------------------------------------------- memory */
 
 /* Returns the next piece of the memory at `base`, which may be NULL to count bytes alone. */
@@ -133,6 +207,11 @@ static size_t place_memory(struct experts_call *c, int members, const weft_exper
     c->choices = take(base, &used, tokens * top, sizeof *c->choices);
     c->error = take(base, &used, 1, sizeof *c->error);
     c->pes = take(base, &used, n, sizeof *c->pes);
+    size_t slots = size_slots(c, tokens);
+    if (slots) {
+        c->rounds = take(base, &used, 1, sizeof *c->rounds);
+        c->slots = take(base, &used, 1, slots);
+    }
     return used;
 }
 
@@ -173,7 +252,12 @@ static weft_status allocate(struct weft_experts *e)
         return status;
     place_memory(&e->call, e->team->n, &e->attr, e->memory);
     e->call.me = (uint32_t)e->team->me;
+    e->call.team = e->team->slot;
     status = write_pes(e);
+    if (e->call.slots) {
+        weft_status chosen = choose_form(e);
+        status = status ? status : chosen;
+    }
     if (!status && e->call.parts > 1)
         status = experts_events_create(e);
     if (status)
@@ -204,7 +288,8 @@ WEFT_EXPORT weft_status weft_experts_create(weft_team *team, const weft_experts_
                                /* On CPUs few lanes do the work of many on a GPU. */
                                .blocks = simt ? 2 : 264,
                                .threads = simt ? 32 : EXPERTS_ROW_THREADS,
-                               .many_threads = simt ? 64 : EXPERTS_THREADS_MOST};
+                               .many_threads = simt ? 64 : EXPERTS_THREADS_MOST,
+                               .short_blocks = simt ? 2 : EXPERTS_SHORT_BLOCKS};
     status = allocate(e);
     if (status) {
         free(e);

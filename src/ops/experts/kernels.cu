@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of kernels.h for GPUs. launch.c launches them. */
-#include "ops/experts/kernels.h"
+/* The kernels of kernels.h and short.h for GPUs. launch.c launches them. */
+#include "ops/experts/short.h"
 
 #define KERNEL(name, threads)                                                                      \
     extern "C" __global__ void __launch_bounds__(threads, 1)                                       \

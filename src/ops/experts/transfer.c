@@ -5,7 +5,7 @@
  * the exchange of counts or, with a known layout, by a barrier; so its puts arrive after the
  * owner's stream has ended the previous combine, which reads received rows. The puts of a combine
  * arrive after the barrier of the dispatch before it; without one in between, a barrier comes
- * first. */
+ * first. The short form needs none of these: see short.h. */
 #include "ops/experts/experts.h"
 
 #include "base/status.h"
@@ -131,9 +131,13 @@ WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, vo
         return status;
     struct experts_call c = dispatch_call(e, layout, tokens);
     e->known = c.known;
-    status = e->known ? meet(e, stream) : compute_layout(e, &c, stream);
-    if (!status)
-        status = experts_launch(e, EXPERTS_send, e->blocks, e->threads, &c, stream);
+    if (c.slots) {
+        status = experts_launch(e, EXPERTS_short_send, e->short_blocks, e->threads, &c, stream);
+    } else {
+        status = e->known ? meet(e, stream) : compute_layout(e, &c, stream);
+        if (!status)
+            status = experts_launch(e, EXPERTS_send, e->blocks, e->threads, &c, stream);
+    }
     if (!status)
         e->step = EXPERTS_DISPATCHING;
     return status;
@@ -161,18 +165,22 @@ WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
         status = check_aligned(name, "x", rows->x);
     if (!status)
         status = check_aligned(name, "scales", rows->scales);
-    if (!status)
+    if (!status && !e->call.slots)
         status = meet(e, stream);
     if (status)
         return status;
     struct experts_call c = call_with(e, layout);
+    c.known = e->known;
     c.to_x = rows->x;
     c.to_scales = (char *)rows->scales;
     c.to_idx = rows->topk_idx;
     c.to_weights = rows->topk_weights;
     c.to_n_rows = rows->n_rows;
     c.to_n_tokens = rows->n_tokens;
-    status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    if (c.slots)
+        status = experts_launch(e, EXPERTS_short_receive, e->short_blocks, e->threads, &c, stream);
+    else
+        status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
     if (!status) {
         e->step = EXPERTS_DISPATCHED;
         e->captured = is_capturing(e, stream);
@@ -212,14 +220,16 @@ WEFT_EXPORT weft_status weft_experts_combine_send_on_stream(weft_experts *e, con
                            "%s: results is null, and a result has %u bytes where a row has %u",
                            name, e->call.result_bytes, e->call.token_bytes);
     bool capturing = !status && is_capturing(e, stream);
-    if (!status && (e->step != EXPERTS_DISPATCHED || e->captured != capturing))
+    if (!status && !e->call.slots && (e->step != EXPERTS_DISPATCHED || e->captured != capturing))
         status = meet(e, stream);
     if (status)
         return status;
     struct experts_call c = call_with(e, layout);
     c.results = results ? results : c.rows_in;
     c.result_weights = weights;
-    if (c.members > 1)
+    if (c.slots)
+        status = experts_launch(e, EXPERTS_short_return, e->short_blocks, e->threads, &c, stream);
+    else if (c.members > 1)
         status = return_parts(e, &c, stream);
     if (status)
         return status;
@@ -264,6 +274,11 @@ WEFT_EXPORT weft_status weft_experts_combine_receive_on_stream(weft_experts *e, 
     struct experts_call c = e->combine;
     c.to = dst;
     c.to_sums = weights_dst;
+    if (c.slots) {
+        status = experts_launch(e, EXPERTS_short_sum, e->short_blocks, e->threads, &c, stream);
+        e->step = status ? e->step : EXPERTS_IDLE;
+        return status;
+    }
     status = sum_parts(e, &c, stream);
     if (!status)
         status = meet(e, stream);
