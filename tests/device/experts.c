@@ -5,6 +5,7 @@
  *                 experts, rows in place and copied, known layouts, several dispatches in a row
  *   experts large   results that return in parts
  *   experts late, twice   a member still reads what the others would overwrite
+ *   experts rounds  the others are some dispatches, or combines, ahead of a late member
  *   experts rows, expert, known_tokens   what weft_experts_check() reports
  *   experts attr, order, null            invalid calls: the messages are checked */
 #include "device_test.h"
@@ -625,6 +626,107 @@ static void run_twice(void)
     OK(weft_stream_destroy(stream));
 }
 
+/* Dispatches and combines in a row with a member that is late at its first receive, and for which
+ * the others need not wait to get their own data: only it has tokens, or only it gets rows. */
+enum {
+    AHEAD = 4,
+    AHEAD_TOKENS = 6,
+    AHEAD_HIDDEN = 64,
+    AHEAD_BYTES = AHEAD_TOKENS * AHEAD_HIDDEN * 2
+};
+
+static uint16_t ahead_number(int round, int from, int i)
+{
+    return (uint16_t)(0x3f80 + 1000 * round + 100 * from + i / AHEAD_HIDDEN);
+}
+
+static void fill_ahead(char *to, int round, int from)
+{
+    uint16_t x[AHEAD_TOKENS * AHEAD_HIDDEN];
+    for (int i = 0; i < AHEAD_TOKENS * AHEAD_HIDDEN; i++)
+        x[i] = ahead_number(round, from, i);
+    store(to, x, sizeof x);
+}
+
+static void check_ahead(const char *at, int round, int from)
+{
+    uint16_t x[AHEAD_TOKENS * AHEAD_HIDDEN];
+    fetch(x, at, sizeof x);
+    for (int i = 0; i < AHEAD_TOKENS * AHEAD_HIDDEN; i++)
+        CHECK_MSG(x[i] == ahead_number(round, from, i), "round %d, from %d, row %d: %x, not %x",
+                  round, from, i / AHEAD_HIDDEN, x[i], ahead_number(round, from, i));
+}
+
+static void ahead_dispatch(weft_experts *experts, void *layout, const weft_experts_tokens *tokens,
+                           char *to, bool late, weft_stream stream)
+{
+    const weft_experts_rows rows = {.size = sizeof rows, .x = to};
+    OK(weft_experts_dispatch_send_on_stream(experts, layout, tokens, stream));
+    if (late)
+        OK(weft_stream_host_call(stream, sleep_a_while, NULL));
+    OK(weft_experts_dispatch_receive_on_stream(experts, &rows, layout, stream));
+}
+
+static void ahead_combine(weft_experts *experts, const void *layout, const char *results, char *to,
+                          bool late, weft_stream stream)
+{
+    OK(weft_experts_combine_send_on_stream(experts, results, NULL, layout, stream));
+    if (late)
+        OK(weft_stream_host_call(stream, sleep_a_while, NULL));
+    OK(weft_experts_combine_receive_on_stream(experts, to, NULL, layout, stream));
+}
+
+static void run_rounds(void)
+{
+    const weft_experts_attr attr = {.size = sizeof attr,
+                                    .tokens = AHEAD_TOKENS,
+                                    .hidden = AHEAD_HIDDEN,
+                                    .experts = (uint32_t)n_pes,
+                                    .top = 1,
+                                    .type = WEFT_BFLOAT16,
+                                    .result_type = WEFT_BFLOAT16};
+    size_t all = (size_t)n_pes * AHEAD_BYTES;
+    weft_experts *experts;
+    weft_experts_size size;
+    weft_stream stream;
+    char *from[AHEAD], *to[AHEAD];
+    OK(weft_stream_create(&stream));
+    OK(weft_experts_sizes(n_pes, &attr, &size));
+    OK(weft_experts_create(weft_team_world(job), &attr, &experts));
+    void *layout = symmetric(size.layout);
+    int64_t *idx = symmetric(AHEAD_TOKENS * 8), chosen[AHEAD_TOKENS];
+    for (int i = 0; i < AHEAD; i++) {
+        from[i] = symmetric(all);
+        to[i] = symmetric(all);
+        fill_ahead(from[i], i, me);
+    }
+    weft_experts_tokens tokens = {.size = sizeof tokens, .x = from[0], .topk_idx = idx};
+    for (int only_rows = 1; only_rows >= 0; only_rows--) {
+        for (int i = 0; i < AHEAD_TOKENS; i++)
+            chosen[i] = only_rows ? 0 : n_pes - 1;
+        store(idx, chosen, sizeof chosen);
+        tokens.tokens = (me == 0) != only_rows ? AHEAD_TOKENS : 0;
+        tokens.known = 0;
+        ahead_dispatch(experts, layout, &tokens, to[0], false, stream);
+        OK(weft_stream_synchronize(stream));
+        barrier();
+        tokens.known = 1;
+        for (int i = 0; i < AHEAD && only_rows; i++) {
+            tokens.x = from[i];
+            ahead_dispatch(experts, layout, &tokens, to[i], me == 0 && i == 0, stream);
+        }
+        for (int i = 0; i < AHEAD && !only_rows; i++)
+            ahead_combine(experts, layout, from[i], to[i], me == 0 && i == 0, stream);
+        OK(weft_stream_synchronize(stream));
+        for (int i = 0; i < AHEAD && me == 0; i++)
+            for (int pe = 1; pe < n_pes && (only_rows || pe == 1); pe++)
+                check_ahead(to[i] + (pe - 1) * AHEAD_BYTES, i, only_rows ? pe : n_pes - 1);
+        barrier();
+    }
+    OK(weft_experts_destroy(experts));
+    OK(weft_stream_destroy(stream));
+}
+
 /* ------------------------------------------------------------------------------- wrong use */
 
 static const weft_experts_attr small = {.size = sizeof small,
@@ -833,9 +935,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"large", run_large}, {"late", run_late},       {"twice", run_twice},
-                 {"rows", wrong_rows}, {"expert", wrong_expert}, {"known_tokens", wrong_tokens},
-                 {"attr", wrong_attr}, {"order", wrong_order},   {"null", wrong_arguments}};
+    } cases[] = {{"large", run_large},           {"late", run_late},   {"twice", run_twice},
+                 {"rounds", run_rounds},         {"rows", wrong_rows}, {"expert", wrong_expert},
+                 {"known_tokens", wrong_tokens}, {"attr", wrong_attr}, {"order", wrong_order},
+                 {"null", wrong_arguments}};
     device_begin();
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
         if (strcmp(argv[1], cases[i].name) == 0) {
