@@ -6,6 +6,7 @@
  *   experts large   results that return in parts
  *   experts late, twice   a member still reads what the others would overwrite
  *   experts rounds  the others are some dispatches, or combines, ahead of a late member
+ *   experts absent  a member that does not dispatch: the wait of the others ends with a record
  *   experts rows, expert, known_tokens   what weft_experts_check() reports
  *   experts attr, order, null            invalid calls: the messages are checked */
 #include "device_test.h"
@@ -741,6 +742,7 @@ struct little {
     weft_experts *experts;
     void *layout, *x, *y;
     int64_t *idx, *rows_idx;
+    char *rows_x; /* of attr.rows rows with a guard; NULL: rows stay in the object's memory */
 };
 
 static struct little make_little(weft_experts_attr attr)
@@ -754,6 +756,7 @@ static struct little make_little(weft_experts_attr attr)
     l.y = symmetric(6 * 64 * 2);
     l.idx = symmetric(6 * 2 * 8);
     l.rows_idx = symmetric((size_t)(6 * n_pes) * 2 * 8);
+    l.rows_x = NULL;
     return l;
 }
 
@@ -762,7 +765,8 @@ static void send_little(struct little *l, uint32_t tokens, int known, int64_t ex
 {
     const weft_experts_tokens t = {
         .size = sizeof t, .tokens = tokens, .known = known, .x = l->x, .topk_idx = l->idx};
-    const weft_experts_rows rows = {.size = sizeof rows, .topk_idx = known ? NULL : l->rows_idx};
+    const weft_experts_rows rows = {
+        .size = sizeof rows, .x = l->rows_x, .topk_idx = known ? NULL : l->rows_idx};
     int64_t idx[12];
     uint16_t x[6 * 64];
     for (int i = 0; i < 12; i++)
@@ -799,7 +803,9 @@ static void wrong_rows(void)
     char text[80];
     attr.rows = 4;
     struct little l = make_little(attr);
+    l.rows_x = room(4 * 64 * 2);
     send_little(&l, 6, 0, 1); /* experts 0 and 1, which PE 0 owns */
+    check_guard(l.rows_x, 4 * 64 * 2, "rows");
     snprintf(text, sizeof text, "%d rows were sent to PE 0, and rows is 4", 6 * n_pes);
     if (me == 0)
         FAILS(weft_experts_check(l.experts), WEFT_ERR_RANGE, text);
@@ -808,6 +814,23 @@ static void wrong_rows(void)
     send_little(&l, 1, 0, 1);
     OK(weft_experts_check(l.experts));
     check_little(&l, 1);
+}
+
+static void absent(void)
+{
+    struct little l = make_little(small);
+    const weft_experts_tokens t = {.size = sizeof t, .tokens = 4, .x = l.x, .topk_idx = l.idx};
+    const weft_experts_rows rows = {.size = sizeof rows};
+    barrier();
+    if (me > 0) {
+        sleep(2); /* alive, but does not call */
+        _exit(0);
+    }
+    OK(weft_experts_dispatch_send_on_stream(l.experts, l.layout, &t, NULL));
+    OK(weft_experts_dispatch_receive_on_stream(l.experts, &rows, l.layout, NULL));
+    FAILS(weft_stream_synchronize(NULL), WEFT_ERR_TIMEOUT, "for PE 1");
+    fprintf(stderr, "%s\n", weft_last_error());
+    _exit(0);
 }
 
 static void wrong_expert(void)
@@ -935,9 +958,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"large", run_large},           {"late", run_late},   {"twice", run_twice},
-                 {"rounds", run_rounds},         {"rows", wrong_rows}, {"expert", wrong_expert},
-                 {"known_tokens", wrong_tokens}, {"attr", wrong_attr}, {"order", wrong_order},
+    } cases[] = {{"large", run_large},     {"late", run_late},
+                 {"twice", run_twice},     {"rounds", run_rounds},
+                 {"absent", absent},       {"rows", wrong_rows},
+                 {"expert", wrong_expert}, {"known_tokens", wrong_tokens},
+                 {"attr", wrong_attr},     {"order", wrong_order},
                  {"null", wrong_arguments}};
     device_begin();
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
