@@ -35,7 +35,7 @@ struct weft_experts {
     unsigned many_threads;    /* of the kernel that assigns them */
     weft_stream sum_stream;   /* adds results while more arrive; NULL: one part */
     weft_event came[EXPERTS_PARTS_MOST], summed;
-    unsigned short_blocks; /* of kernels of the short form */
+    unsigned short_blocks; /* of the sending kernels of the short form */
 };
 
 /* Launches a kernel on a stream of the target. The GPU's kernels are loaded at their first use. */

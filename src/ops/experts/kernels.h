@@ -360,14 +360,20 @@ struct experts_sources {
     uint32_t *remote; /* [members] the first row of this PE at the member */
 };
 
-/* Returns the index of the token's result from the member in its memory, or -1. */
-WEFT_DEVICE int64_t experts_result_at(const struct experts_call *c, struct experts_sources from,
-                                      size_t t, uint32_t member)
+/* Returns the index of the result of a token whose place at the member is
+ * `place`, or -1. */
+WEFT_DEVICE int64_t experts_result_of(const struct experts_call *c, struct experts_sources from,
+                                      uint32_t member, int32_t place)
 {
-    int32_t place = experts_places(c)[t * c->members + member];
     if (place < 0 || from.remote[member] + (uint32_t)place >= c->rows)
         return -1;
     return (int64_t)(member == c->me ? from.remote[member] : from.first[member]) + place;
+}
+
+WEFT_DEVICE int64_t experts_result_at(const struct experts_call *c, struct experts_sources from,
+                                      size_t t, uint32_t member)
+{
+    return experts_result_of(c, from, member, experts_places(c)[t * c->members + member]);
 }
 
 /* Adds the results of token t in the order of the members. A thread adds several vectors at a time,

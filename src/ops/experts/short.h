@@ -415,22 +415,36 @@ WEFT_DEVICE struct weft_dev_vec16 experts_row_load(const struct experts_call *c,
     return v;
 }
 
-/* Sends the rows: a warp loads a piece of a token once, and stores it to each member that gets the
- * token. */
+/* Pieces of tokens that a warp has loaded. */
+struct experts_loaded {
+    struct weft_dev_vec16 v[SHORT_LOADED];
+};
+
+/* Loads pieces `first`, first + warps, and so on, of all tokens. */
+WEFT_DEVICE void experts_load_pieces(const struct experts_round *r, uint32_t first,
+                                     struct experts_loaded *loaded)
+{
+    uint32_t pieces = experts_pieces(experts_row_bytes(r->c)), items = r->c->tokens * pieces;
+    WEFT_UNROLL
+    for (uint32_t k = 0; k < SHORT_LOADED; k++) {
+        uint32_t i = first + k * r->warps;
+        if (i < items)
+            loaded->v[k] =
+                experts_row_load(r->c, i / pieces, experts_lane_offset(i % pieces, r->lane),
+                                 !experts_has_flag(r->lane));
+    }
+}
+
+/* Sends the rows: a warp stores a piece of a token to each member that gets the token. loaded: the
+ * warp's first pieces. */
 WEFT_DEVICE void experts_send_rows(struct experts_round *r, struct experts_plan plan,
-                                   uint32_t tokens)
+                                   uint32_t tokens, struct experts_loaded *loaded)
 {
     const struct experts_call *c = r->c;
     uint32_t bytes = experts_row_bytes(c), pieces = experts_pieces(bytes), items = tokens * pieces;
-    int two = !experts_has_flag(r->lane);
     for (uint32_t first = r->warp; first < items; first += SHORT_LOADED * r->warps) {
-        struct weft_dev_vec16 v[SHORT_LOADED];
-        WEFT_UNROLL
-        for (uint32_t k = 0; k < SHORT_LOADED; k++) {
-            uint32_t i = first + k * r->warps, t = i / pieces;
-            if (i < items && plan.to[t])
-                v[k] = experts_row_load(c, t, experts_lane_offset(i % pieces, r->lane), two);
-        }
+        if (first != r->warp)
+            experts_load_pieces(r, first, loaded);
         WEFT_UNROLL
         for (uint32_t k = 0; k < SHORT_LOADED; k++) {
             uint32_t i = first + k * r->warps, t = i / pieces, piece = i % pieces;
@@ -439,8 +453,8 @@ WEFT_DEVICE void experts_send_rows(struct experts_round *r, struct experts_plan 
                 uint64_t slot =
                     (uint64_t)c->me * c->tokens_most + plan.place[t * c->members + member];
                 experts_line_store(
-                    r, plan.slots[member] + experts_piece_at(r, slot, c->row_pieces, piece), v[k],
-                    experts_line_is_used(bytes, piece, r->lane));
+                    r, plan.slots[member] + experts_piece_at(r, slot, c->row_pieces, piece),
+                    loaded->v[k], experts_line_is_used(bytes, piece, r->lane));
             }
         }
     }
@@ -455,7 +469,9 @@ WEFT_DEVICE void experts_short_send(const struct experts_call *c)
     WEFT_SHARED(char *, slots, [EXPERTS_SHORT_MEMBERS]);
     struct experts_plan plan = {to, place, rows, expert_tokens, slots};
     struct experts_round r = experts_send_begin(c);
+    struct experts_loaded loaded;
     uint32_t tokens = c->tokens, words = EXPERTS_COUNT_WORDS(c->members, c->experts);
+    experts_load_pieces(&r, r.warp, &loaded); /* these arrive while the block makes its plan */
     if (c->known && c->layout[0] < tokens)
         tokens = c->layout[0];
     FOR_THREADS(t, tokens)
@@ -476,7 +492,7 @@ WEFT_DEVICE void experts_short_send(const struct experts_call *c)
     weft_dev_sync_block();
     if (weft_dev_block_x() == 0)
         experts_send_heads(&r, plan, c->known ? EXPERTS_HEAD : EXPERTS_HEAD + 4 * words);
-    experts_send_rows(&r, plan, tokens);
+    experts_send_rows(&r, plan, tokens, &loaded);
     if (c->known)
         return;
     FOR_ALL(i, tokens * c->members)
@@ -716,10 +732,15 @@ WEFT_DEVICE void experts_short_return(const struct experts_call *c)
     WEFT_SHARED(char *, slots, [EXPERTS_SHORT_MEMBERS]);
     struct experts_plan no_rows = {NULL, NULL, NULL, NULL, slots};
     struct experts_round r = experts_send_begin(c);
-    FOR_THREADS(member, c->members + 1)
-    first[member] = experts_first_row(c, (uint32_t)member, c->me);
-    FOR_THREADS(member, c->members)
-    first_result[member] = experts_first_result(c, (uint32_t)member, c->me);
+    FOR_THREADS(i, c->members + 1)
+    {
+        uint32_t member = (uint32_t)i, row = experts_first_row(c, member, c->me), result = 0;
+        if (member < c->members)
+            result = experts_first_result(c, member, c->me);
+        first[member] = row;
+        if (member < c->members)
+            first_result[member] = result;
+    }
     experts_find_slots(c, slots);
     weft_dev_sync_block();
     if (weft_dev_block_x() == 0)
@@ -801,19 +822,29 @@ WEFT_DEVICE void experts_add_members(struct experts_round *r, uint32_t bits, uin
     }
 }
 
-/* Adds the results of the tokens. A warp adds one piece of a token. */
+/* The place of token t at member `member` in a lane; -1: none, or there is no such member. */
+WEFT_DEVICE int32_t experts_place_of(const struct experts_call *c, size_t t, uint32_t member)
+{
+    return member < c->members ? experts_places(c)[t * c->members + member] : -1;
+}
+
+/* Adds the results of the tokens. A warp adds one piece of a token, and loads the places of the
+ * next one meanwhile. */
 WEFT_DEVICE void experts_add_tokens(struct experts_round *r, struct experts_sources from)
 {
     const struct experts_call *c = r->c;
     weft_lane_mask lanes = weft_dev_lanes_half();
     uint32_t bytes = experts_result_message(c, c->to_sums != NULL);
     uint32_t pieces = experts_pieces(bytes), items = c->layout[0] * pieces;
+    int32_t next = r->warp < items ? experts_place_of(c, r->warp / pieces, r->lane) : -1;
     for (uint32_t i = r->warp; i < items; i += r->warps) {
         uint32_t t = i / pieces, piece = i % pieces, at = experts_lane_offset(piece, r->lane);
+        int32_t place = next;
         float sums[8] = {0.0f};
+        next = i + r->warps < items ? experts_place_of(c, (i + r->warps) / pieces, r->lane) : -1;
         for (uint32_t base = 0; base < c->members; base += EXPERTS_LANES) {
-            int64_t index =
-                base + r->lane < c->members ? experts_result_at(c, from, t, base + r->lane) : -1;
+            place = base ? experts_place_of(c, t, base + r->lane) : place;
+            int64_t index = experts_result_of(c, from, base + r->lane, place);
             uint32_t bits =
                 (uint32_t)(weft_dev_ballot(lanes, index >= 0) >> (weft_dev_lane() & 32));
             experts_add_members(r, bits, base, (uint32_t)index, piece, bytes, sums);
@@ -829,10 +860,12 @@ WEFT_DEVICE void experts_short_sum(const struct experts_call *c)
     WEFT_SHARED(uint32_t, remote, [EXPERTS_SHORT_MEMBERS]);
     struct experts_sources from = {first, remote};
     struct experts_round r = experts_receive_begin(c);
-    FOR_THREADS(member, c->members)
+    FOR_THREADS(i, c->members)
     {
-        first[member] = experts_first_result(c, c->me, (uint32_t)member);
-        remote[member] = experts_first_row(c, c->me, (uint32_t)member);
+        uint32_t member = (uint32_t)i, result = experts_first_result(c, c->me, member);
+        uint32_t row = experts_first_row(c, c->me, member);
+        first[member] = result;
+        remote[member] = row;
     }
     weft_dev_sync_block();
     experts_add_tokens(&r, from);

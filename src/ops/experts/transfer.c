@@ -178,7 +178,7 @@ WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
     c.to_n_rows = rows->n_rows;
     c.to_n_tokens = rows->n_tokens;
     if (c.slots)
-        status = experts_launch(e, EXPERTS_short_receive, e->short_blocks, e->threads, &c, stream);
+        status = experts_launch(e, EXPERTS_short_receive, e->blocks, e->threads, &c, stream);
     else
         status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
     if (!status) {
@@ -275,7 +275,7 @@ WEFT_EXPORT weft_status weft_experts_combine_receive_on_stream(weft_experts *e, 
     c.to = dst;
     c.to_sums = weights_dst;
     if (c.slots) {
-        status = experts_launch(e, EXPERTS_short_sum, e->short_blocks, e->threads, &c, stream);
+        status = experts_launch(e, EXPERTS_short_sum, e->blocks, e->threads, &c, stream);
         e->step = status ? e->step : EXPERTS_IDLE;
         return status;
     }
