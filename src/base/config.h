@@ -192,8 +192,8 @@ enum config_type {
       "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
       "most n.")                                                                                   \
     X(TEST_EXPERTS, CONFIG_CHOICE, "auto", "auto|long|short",                                      \
-      "Form of dispatch and combine: auto (short for few tokens), long, or short where its "       \
-      "kernels can.")                                                                              \
+      "Form of dispatch and combine: auto (short for few tokens on GPUs), long, or short "         \
+      "where its kernels can.")                                                                    \
     X(TEST_COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                            \
       "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
       "driver's copy.")

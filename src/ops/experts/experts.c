@@ -147,18 +147,19 @@ static bool reaches_members(const struct weft_team *team)
     return true;
 }
 
-/* Decides whether all members use the short form, for which the object has slots: LL128 lines must
- * arrive as a whole, which is guaranteed on simt (short.h). Collective over the team. */
+/* Decides whether all members use the short form, for which the object has slots. On GPUs, LL128
+ * lines must arrive as a whole. CPU threads store a line lane by lane, which takes several times
+ * longer than the long form, so simt uses the short form only for tests. Collective over the
+ * team. */
 static weft_status choose_form(struct weft_experts *e)
 {
     struct weft_team *team = e->team;
     int32_t works = reaches_members(team), *all = team->scratch;
+    bool wanted = config_choice(CONFIG_TEST_EXPERTS) == FORM_SHORT;
     weft_status status = WEFT_OK;
-    if (device_target() != WEFT_SIMT) {
-        bool tested = false;
-        status = coll_kernel_test_ll128(team, &tested);
-        works &= !status && tested;
-    }
+    if (device_target() != WEFT_SIMT)
+        status = coll_kernel_test_ll128(team, &wanted);
+    works &= !status && wanted;
     weft_status exchanged = coll_exchange(team, BOX_OP_SYNC, &works, all, sizeof works);
     for (int i = 0; i < team->n && !exchanged; i++)
         works &= all[i];
