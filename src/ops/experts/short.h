@@ -366,12 +366,22 @@ WEFT_DEVICE uint32_t experts_row_bytes(const struct experts_call *c)
            (c->known ? 0 : c->top * (uint32_t)sizeof(struct experts_choice));
 }
 
+/* On GPUs, relaxed accesses are one instruction. A compiler divides plain ones next to those of 8
+ * bytes, which takes twice the transactions. */
+#if WEFT_TARGET_GPU
+#define EXPERTS_LOAD_16  weft_dev_load_vec16_relaxed
+#define EXPERTS_STORE_16 weft_dev_store_vec16_relaxed
+#else
+#define EXPERTS_LOAD_16  weft_dev_load_vec16
+#define EXPERTS_STORE_16 weft_dev_store_vec16
+#endif
+
 /* Loads 16 bytes, or 8 where two is 0; addresses and ends are multiples of them. */
 WEFT_DEVICE struct weft_dev_vec16 experts_load(const char *at, int two)
 {
     struct weft_dev_vec16 v = {0, 0};
     if (two)
-        v = weft_dev_load_vec16(at);
+        v = EXPERTS_LOAD_16(at);
     else
         v.lo = *(const weft_dev_any_u64 *)(const void *)at;
     return v;
@@ -380,7 +390,7 @@ WEFT_DEVICE struct weft_dev_vec16 experts_load(const char *at, int two)
 WEFT_DEVICE void experts_store(char *at, struct weft_dev_vec16 v, int two)
 {
     if (two)
-        weft_dev_store_vec16(at, v);
+        EXPERTS_STORE_16(at, v);
     else
         *(weft_dev_any_u64 *)(void *)at = v.lo;
 }
