@@ -5,10 +5,13 @@ without one on CPU tensors or in the interpreter of their compiler."""
 import importlib.util
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 
 import pytest
+
+import weft
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/python"
 TIMEOUT_S = 120
@@ -19,17 +22,11 @@ def run_example(name, pes, *packages, **variables):
     for package in packages:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"no {package} here: pip install {package}")
-    return sorted(run_pes(pes, EXAMPLES / name, **variables))
-
-
-def run_pes(pes, file, *arguments, **variables):
-    """Runs a program. Returns the lines that it printed."""
-    command = [sys.executable, "-m", "weft", "run", "-n", str(pes), sys.executable, str(file),
-               *map(str, arguments)]
+    command = [sys.executable, "-m", "weft", "run", "-n", str(pes), str(EXAMPLES / name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S,
                           env={**os.environ, **variables})
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return sorted(done.stdout.splitlines())
 
 
 def around(numbers, pes):
@@ -56,25 +53,40 @@ def test_numba(pes):
     assert run_example("numba_ring.py", pes, "numba", NUMBA_ENABLE_CUDASIM="1") == around(1000, pes)
 
 
-def test_torch_ddp_and_serve(tmp_path):
+def run_torch(capfd, pes, name, *arguments):
+    """Runs a program of examples/torch in processes that have loaded torch. Returns its lines."""
+    file = EXAMPLES.parent / "torch" / name
+
+    def body(job):
+        sys.path.insert(0, str(file.parent))
+        sys.argv = [str(file), *map(str, arguments)]
+        runpy.run_path(str(file), run_name="__main__")
+        sys.stdout.flush()
+
+    capfd.readouterr()
+    weft.spawn(body, pes)
+    return capfd.readouterr().out.splitlines()
+
+
+def test_torch_ddp_and_serve(tmp_path, capfd):
     """Ranks with a batch each lose what one rank with all batches loses; what they have learnt
     writes the same text on any number of ranks."""
     pytest.importorskip("torch")
     model = tmp_path / "model"
-    ddp, serve = EXAMPLES.parent / "torch/ddp.py", EXAMPLES.parent / "torch/serve.py"
-    alone = run_pes(1, ddp, "--steps", 5, "--batches", 2)
-    both = run_pes(2, ddp, "--steps", 5, "--save", model)
+    alone = run_torch(capfd, 1, "ddp.py", "--steps", 5, "--batches", 2)
+    both = run_torch(capfd, 2, "ddp.py", "--steps", 5, "--save", model)
     assert alone == both and len(both) == 5 and both[0].startswith("step 1: loss 4.")
     assert float(both[-1].split()[-1]) < float(both[0].split()[-1]) - 0.3
-    texts = [run_pes(pes, serve, model, "--prompt", "def ", "--tokens", 24) for pes in (1, 2)]
-    assert texts[0] == texts[1] and texts[0][0].startswith("def ")
+    texts = [run_torch(capfd, pes, "serve.py", model, "--prompt", "def ", "--tokens", 24)
+             for pes in (1, 2, 4)]
+    assert texts[0] == texts[1] == texts[2] and texts[0][0].startswith("def ")
 
 
-def test_torch_moe():
+def test_torch_moe(capfd):
     """Experts on two ranks learn what they learn on one."""
     pytest.importorskip("torch")
-    moe = EXAMPLES.parent / "torch/moe.py"
-    runs = [[float(line.split()[-1]) for line in run_pes(pes, moe, "--steps", 5, "--batches", 2)]
+    runs = [[float(line.split()[-1])
+             for line in run_torch(capfd, pes, "moe.py", "--steps", 5, "--batches", 2)]
             for pes in (1, 2)]
     assert len(runs[0]) == 5 and runs[0][-1] < runs[0][0] - 0.3
     assert all(abs(mine - theirs) < 1e-4 for mine, theirs in zip(*runs)), runs
