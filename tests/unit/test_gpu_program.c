@@ -64,7 +64,7 @@ static void state_uploaded(void **state)
 static void code_of_an_amd_gpu(void **state)
 {
     _Static_assert(sizeof(struct weft_dev) == 576, "the images here declare it");
-static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
+    static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
     static const struct weft_image other = {"other.c", ptx, ptx + sizeof ptx, NULL};
     static const char codes[3][4] = {"one", "two", "six"};
     const char *begin, *end;
