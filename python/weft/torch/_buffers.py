@@ -126,7 +126,14 @@ class Buffers:
     def allgather_flat(self, output: Any, source: Any) -> None:
         """output: the members' tensors, one after the other."""
         whole = Host(output, False)
-        self.allgather(self._equal_parts(whole.host), source)
+        if 0 < whole.nbytes <= _STAGE:
+            mine = Host(source)
+            for _, size in self._fragments(mine.nbytes, self._size, 1):
+                ctypes.memmove(self._src, mine.address, size)
+                check(calls.allgather(self._team, self._dst, self._src, size))
+                ctypes.memmove(whole.address, self._dst, whole.nbytes)
+        else:
+            self.allgather(self._equal_parts(whole.host), source)
         whole.write_back()
 
     def gather(self, outputs: List[Any], source: Any, root: int) -> None:
@@ -160,7 +167,16 @@ class Buffers:
 
     def reduce_scatter_flat(self, output: Any, source: Any, reduction: Reduction) -> None:
         """source: a part for each member, one after the other."""
-        self.reduce_scatter(output, self._equal_parts(Host(source).host), reduction)
+        whole = Host(source)
+        if not 0 < whole.nbytes <= _STAGE:
+            self.reduce_scatter(output, self._equal_parts(whole.host), reduction)
+            return
+        result = Host(output, False)
+        for _, size in self._fragments(result.nbytes, self._size, reduction.itemsize):
+            ctypes.memmove(self._src, whole.address, whole.nbytes)
+            check(reduction.scatter(self._team, self._dst, self._src, reduction.count(size)))
+            ctypes.memmove(result.address, self._dst, size)
+        result.write_back()
 
     def alltoall(self, outputs: Sequence[Any], sources: Sequence[Any], even: bool) -> None:
         """Sends sources[r] to member r, and receives outputs[r] from it. even: all have the same
@@ -177,9 +193,21 @@ class Buffers:
         for result in results:
             result.write_back()
 
-    def alltoall_rows(self, output: Any, takes: Sequence[int], source: Any, sends: Sequence[int],
-                      even: bool) -> None:
+    def alltoall_flat(self, output: Any, source: Any) -> None:
+        """Equal parts for each member, one after the other."""
+        whole, mine = Host(output, False), Host(source)
+        if 0 < mine.nbytes <= _STAGE:
+            for _, size in self._fragments(mine.nbytes // self._size, self._size, 1):
+                ctypes.memmove(self._src, mine.address, mine.nbytes)
+                check(calls.alltoall(self._team, self._dst, self._src, size))
+                ctypes.memmove(whole.address, self._dst, mine.nbytes)
+        else:
+            self.alltoall(self._equal_parts(whole.host), self._equal_parts(mine.host), True)
+        whole.write_back()
+
+    def alltoall_rows(self, output: Any, takes: Sequence[int], source: Any,
+                      sends: Sequence[int]) -> None:
         """Sends sends[r] rows to member r, and receives takes[r] rows from it."""
         whole = Host(output, False)
-        self.alltoall(rows_of(whole.host, takes), rows_of(Host(source).host, sends), even)
+        self.alltoall(rows_of(whole.host, takes), rows_of(Host(source).host, sends), False)
         whole.write_back()

@@ -110,7 +110,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             self._streams.wait()
             operation()
 
-        self._order.make(make)
+        self._order.make(make if self._streams.usable else operation)
 
     def _on_stream(self, tensor: Any) -> bool:
         """Whether collectives of a tensor run on streams: the same at every member."""
@@ -400,9 +400,13 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             else:
                 self._streams.alltoall_rows(output, takes, source, sends, stream)
 
-        return self._begin(caller_of(opts), [source, output], [output],
-                           lambda: self._buffers.alltoall_rows(output, takes, source, sends, even),
-                           on)
+        def host() -> None:
+            if even:
+                self._buffers.alltoall_flat(output, source)
+            else:
+                self._buffers.alltoall_rows(output, takes, source, sends)
+
+        return self._begin(caller_of(opts), [source, output], [output], host, on)
 
     all_to_all_single = alltoall_base
 
