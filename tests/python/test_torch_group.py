@@ -19,7 +19,7 @@ import weft.torch  # noqa: E402
 
 REDUCED = ["int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 MOVED = REDUCED + ["bool", "complex64", "complex128"]
-# One element, an odd number, more than a buffer of 4 MiB.
+# None, one element, an odd number, more than a buffer.
 SIZES = [0, 1, 77, 3 << 20]
 
 

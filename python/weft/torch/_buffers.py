@@ -11,7 +11,7 @@ from ..errors import Mismatch
 from ._reduction import Reduction
 from ._work import Host, rows_of
 
-_STAGE = 4 << 20  # bytes of each of the four buffers
+_STAGE = 512 << 10  # bytes of each of the four buffers, which fit a CPU's cache
 _RECORD = 256  # bytes of a call that members compare
 
 
