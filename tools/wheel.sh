@@ -63,7 +63,7 @@ link_command "$package/bin/weft"
 [ ! -d "$prefix/lib/weft-hca" ] || {
     link_library lib/weft-hca/libweft_hca.so.0 "$work/libweft_hca.so.0"
     mkdir "$package/lib/weft-hca"
-    for name in "$prefix"/lib/weft-hca/*; do
+    for name in "$prefix"/lib/weft-hca/*.so.1; do # under the names that are loaded
         cp "$work/libweft_hca.so.0" "$package/lib/weft-hca/$(basename "$name")"
     done
 }
