@@ -13,7 +13,7 @@ import argparse
 
 import torch
 import torch.distributed as dist
-from text_model import VOCABULARY, Transformer, batch_of, text_of
+from text_model import VOCABULARY, Transformer, batch_of, device_of, own_batches, text_of
 
 import weft.torch  # noqa: F401
 
@@ -26,17 +26,14 @@ def main():
     options.add_argument("--fsdp", action="store_true", help="fully_shard, with torch 2.6 or newer")
     options.add_argument("--save", metavar="FILE", help="where rank 0 writes the parameters")
     given = options.parse_args()
+    if given.fsdp and given.save:
+        options.error("--save with --fsdp: each rank has a part of the parameters; leave one out")
 
     torch.set_num_threads(1)
     dist.init_process_group("weft", init_method="weft://")
     rank, size = dist.get_rank(), dist.get_world_size()
     batches = given.batches or size
-    assert batches % size == 0, f"--batches {batches}: a multiple of {size} ranks is needed"
-    own = range(rank * batches // size, (rank + 1) * batches // size)
-    device = "cpu"
-    if torch.cuda.is_available():
-        device = f"cuda:{rank % torch.cuda.device_count()}"
-        torch.cuda.set_device(device)
+    own, device = own_batches(batches, rank, size), device_of(rank)
 
     torch.manual_seed(1)
     model = parallel = Transformer().to(device)

@@ -12,7 +12,17 @@ import argparse
 
 import torch
 import torch.distributed as dist
-from text_model import BLOCKS, VOCABULARY, WIDTH, Block, Transformer, batch_of, text_of
+from text_model import (
+    BLOCKS,
+    VOCABULARY,
+    WIDTH,
+    Block,
+    Transformer,
+    batch_of,
+    device_of,
+    own_batches,
+    text_of,
+)
 from torch import nn
 
 import weft.experts
@@ -68,12 +78,7 @@ def main():
     dist.init_process_group("weft", init_method="weft://")
     rank, size = dist.get_rank(), dist.get_world_size()
     batches = given.batches or size
-    assert batches % size == 0, f"--batches {batches}: a multiple of {size} ranks is needed"
-    own = range(rank * batches // size, (rank + 1) * batches // size)
-    device = "cpu"
-    if torch.cuda.is_available():
-        device = f"cuda:{rank % torch.cuda.device_count()}"
-        torch.cuda.set_device(device)
+    own, device = own_batches(batches, rank, size), device_of(rank)
 
     torch.manual_seed(1)
     buffer = weft.experts.Buffer(dist.group.WORLD)

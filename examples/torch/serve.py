@@ -14,7 +14,7 @@ import math
 
 import torch
 import torch.distributed as dist
-from text_model import BLOCKS, CONTEXT, HEADS, WIDTH, Transformer
+from text_model import BLOCKS, CONTEXT, HEADS, WIDTH, Transformer, device_of
 from torch.nn import functional
 
 import weft.torch  # noqa: F401
@@ -117,10 +117,7 @@ def main():
     dist.init_process_group("weft", init_method="weft://")
     rank, size = dist.get_rank(), dist.get_world_size()
     assert HEADS % size == 0, f"{size} ranks: {HEADS} heads need 1, 2 or {HEADS}"
-    device = "cpu"
-    if torch.cuda.is_available():
-        device = f"cuda:{rank % torch.cuda.device_count()}"
-        torch.cuda.set_device(device)
+    device = device_of(rank)
     model = Transformer()
     model.load_state_dict(torch.load(given.model, map_location="cpu"))
     assert len(model.blocks) == BLOCKS

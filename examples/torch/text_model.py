@@ -46,6 +46,21 @@ class Transformer(nn.Module):
         return self.head(self.last(x))
 
 
+def device_of(rank):
+    """Returns the device of a rank: a GPU, which ranks may share, and without one the CPU."""
+    if not torch.cuda.is_available():
+        return "cpu"
+    device = f"cuda:{rank % torch.cuda.device_count()}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def own_batches(batches, rank, size):
+    """Returns which of the batches of a step a rank has."""
+    assert batches % size == 0, f"--batches {batches}: a multiple of {size} ranks is needed"
+    return range(rank * batches // size, (rank + 1) * batches // size)
+
+
 def text_of(file):
     """Returns the characters of a text file as numbers below VOCABULARY."""
     text = pathlib.Path(file).read_text(errors="replace").encode("ascii", "replace")
