@@ -252,11 +252,22 @@ WEFT_DEVICE void experts_copy_quads(char *to, const char *from, size_t bytes)
                          weft_dev_load_vec16(from + i * sizeof(struct weft_dev_vec16)));
 }
 
+/* Tokens of all members that name an expert. */
+WEFT_DEVICE uint32_t experts_count_tokens(const struct experts_call *c, uint32_t expert)
+{
+    size_t words = EXPERTS_COUNT_WORDS(c->members, c->experts);
+    const uint32_t *counts = c->known_counts + (size_t)c->members * EXPERTS_PARTS_MOST + expert;
+    uint32_t tokens = 0;
+    for (uint32_t member = 0; member < c->members; member++)
+        tokens += counts[member * words];
+    return tokens;
+}
+
 /* After the rows have arrived: stores what the caller wants to know. */
 WEFT_DEVICE void experts_receive(const struct experts_call *c)
 {
     uint32_t first = experts_first(c, c->me), own = experts_first(c, c->me + 1) - first;
-    size_t rows = experts_received(c), words = EXPERTS_COUNT_WORDS(c->members, c->experts);
+    size_t rows = experts_received(c);
     experts_copy_quads(c->to_x, c->rows_in, rows * c->token_bytes);
     experts_copy_quads(c->to_scales, c->scales_in, rows * c->scale_bytes);
     FOR_ALL(i, rows * c->top)
@@ -268,14 +279,10 @@ WEFT_DEVICE void experts_receive(const struct experts_call *c)
         if (c->to_weights)
             c->to_weights[i] = expert < own ? choice.weight : 0.0f;
     }
-    const uint32_t *counts = c->known_counts + (size_t)c->members * EXPERTS_PARTS_MOST;
     if (c->to_n_tokens)
         FOR_ALL(e, own)
         {
-            uint32_t tokens = 0;
-            for (uint32_t member = 0; member < c->members; member++)
-                tokens += counts[member * words + first + e];
-            c->to_n_tokens[e] = tokens;
+            c->to_n_tokens[e] = experts_count_tokens(c, first + (uint32_t)e);
         }
     if (weft_dev_grid_rank() > 0)
         return;

@@ -630,15 +630,10 @@ WEFT_DEVICE void experts_receive_counts(struct experts_round *r)
 WEFT_DEVICE void experts_store_numbers(const struct experts_call *c, uint32_t wanted)
 {
     uint32_t first = experts_first(c, c->me), own = experts_first(c, c->me + 1) - first;
-    size_t words = EXPERTS_COUNT_WORDS(c->members, c->experts);
-    const uint32_t *counts = c->known_counts + (size_t)c->members * EXPERTS_PARTS_MOST;
     if (c->to_n_tokens)
         FOR_THREADS(e, own)
         {
-            uint32_t tokens = 0;
-            for (uint32_t member = 0; member < c->members; member++)
-                tokens += counts[member * words + first + e];
-            c->to_n_tokens[e] = tokens;
+            c->to_n_tokens[e] = experts_count_tokens(c, first + (uint32_t)e);
         }
     if (weft_dev_thread_x() > 0)
         return;
