@@ -9,10 +9,29 @@ endif()
 # For the short forms of the sanitizers, whose tests need no more of it.
 option(WEFT_RUN_ONLY "of the command only run and version" OFF)
 
+# For builds whose tests look for faults and not for speed. With a sanitizer the library then takes
+# half the time to compile.
+option(WEFT_UNITY "compile each folder of the library as one source; with instruments by -O0" OFF)
+
 # For `./dev arm short`, whose tests need no more: reduced, but with unit tests, without verbs and the
-# interfaces of OpenSHMEM and NVSHMEM. Each folder of the library is compiled as one source, which
-# takes a quarter of the time.
-option(WEFT_SHORT "of the library the core, each folder as one source" OFF)
+# interfaces of OpenSHMEM and NVSHMEM.
+option(WEFT_SHORT "of the library the core; with WEFT_UNITY" OFF)
+if(WEFT_SHORT)
+  set(WEFT_UNITY ON)
+endif()
+# weft_unity(TARGET): with WEFT_UNITY, compiles its sources so.
+function(weft_unity target)
+  if(NOT WEFT_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    set_property(SOURCE ${source} TARGET_DIRECTORY ${target} PROPERTY UNITY_GROUP "group${folder}")
+  endforeach()
+endfunction()
 
 # Where oshcc, oshrun and their relatives go (cli/osh).
 set(WEFT_OSH_PREFIX "" CACHE STRING "a folder below the prefix for the commands of OpenSHMEM; else bin")
@@ -43,6 +62,11 @@ endif()
 # Line tables are all that a sanitizer's report needs; more would double the time to compile.
 if(NOT WEFT_SANITIZE STREQUAL "" OR WEFT_FUZZ)
   set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1 -fno-omit-frame-pointer")
+  if(WEFT_UNITY)
+    set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O0 -g1 -fno-omit-frame-pointer")
+    # So compiled, gcc knows less of what a format makes, and warns of more.
+    add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>)
+  endif()
 endif()
 # What instruments find nothing in that they do not find elsewhere, and take long to compile.
 set(WEFT_NO_SANITIZE "")

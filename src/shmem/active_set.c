@@ -33,13 +33,6 @@ struct active_set {
     uint64_t *sync;
 };
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        weft_status status_ = (call);                                                              \
-        if (unlikely(status_))                                                                     \
-            weft_shmem_fail(set->routine, status_);                                                \
-    } while (0)
-
 static struct active_set find_set(const char *routine, int start, int log_stride, int size,
                                   long *sync)
 {
@@ -82,16 +75,17 @@ static int find_pe(const struct active_set *set, int ordinal)
 
 static void add_to_word(const struct active_set *set, int word, int ordinal)
 {
-    CHECK(weft_signal(shmem_own.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD, find_pe(set, ordinal)));
+    REQUIRE(set->routine, weft_signal(shmem_own.ctx, set->sync + word, 1, WEFT_SIGNAL_ADD,
+                                      find_pe(set, ordinal)));
 }
 
 static void take_from_word(const struct active_set *set, int word, uint64_t count)
 {
-    CHECK(weft_signal_wait(shmem_own.ctx, set->sync + word, WEFT_GE, count, NULL));
+    REQUIRE(set->routine, weft_signal_wait(shmem_own.ctx, set->sync + word, WEFT_GE, count, NULL));
     /* A fetching atomic is complete when it returns. */
     uint64_t before;
-    CHECK(weft_atomic_fetch_add64(shmem_own.ctx, set->sync + word, (uint64_t)0 - count, &before,
-                                  shmem_own.my_pe));
+    REQUIRE(set->routine, weft_atomic_fetch_add64(shmem_own.ctx, set->sync + word,
+                                                  (uint64_t)0 - count, &before, shmem_own.my_pe));
 }
 
 /* Dissemination barrier (Hensgen, Finkel, Manber, "Two Algorithms for Barrier Synchronization",
@@ -100,7 +94,7 @@ static void take_from_word(const struct active_set *set, int word, uint64_t coun
  * other PEs must see calls quiet before. */
 static void sync_rounds(const struct active_set *set, int first_word)
 {
-    CHECK(weft_fence(shmem_own.ctx));
+    REQUIRE(set->routine, weft_fence(shmem_own.ctx));
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
         add_to_word(set, first_word + round, (int)(((long)set->me + distance) % set->size));
         take_from_word(set, first_word + round, 1);
@@ -109,13 +103,13 @@ static void sync_rounds(const struct active_set *set, int first_word)
     }
     /* A path that aggregates operations sends the last signals now, because this PE may compute
      * next. */
-    CHECK(weft_fence(shmem_own.ctx));
+    REQUIRE(set->routine, weft_fence(shmem_own.ctx));
 }
 
 /* Completes all puts of the members, and waits until all members have called it. */
 static void complete_set(const struct active_set *set)
 {
-    CHECK(weft_quiet(shmem_own.ctx));
+    REQUIRE(set->routine, weft_quiet(shmem_own.ctx));
     sync_rounds(set, EXIT_ROUNDS);
 }
 
@@ -125,7 +119,7 @@ SHMEM_ROUTINE(void, shmem_sync, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
                       *set = &own;
     weft_team *world = find_world_team(set);
     if (world)
-        CHECK(weft_sync(world));
+        REQUIRE(set->routine, weft_sync(world));
     else
         sync_rounds(set, EXIT_ROUNDS);
 }
@@ -136,7 +130,7 @@ SHMEM_ROUTINE(void, shmem_barrier, (WEFT_SHMEM_ACTIVE_SET, long *pSync))
                       *set = &own;
     weft_team *world = find_world_team(set);
     if (world)
-        CHECK(weft_barrier(world));
+        REQUIRE(set->routine, weft_barrier(world));
     else
         complete_set(set);
 }
@@ -153,7 +147,7 @@ static void broadcast(const struct active_set *set, void *dest, const void *sour
     }
     weft_team *world = find_world_team(set);
     if (world) {
-        CHECK(coll_broadcast(world, dest, source, bytes, root, false));
+        REQUIRE(set->routine, coll_broadcast(world, dest, source, bytes, root, false));
         return;
     }
     int rank = (set->me - root + set->size) % set->size;
@@ -165,8 +159,8 @@ static void broadcast(const struct active_set *set, void *dest, const void *sour
         reach *= 2;
     for (; rank + reach < set->size; reach *= 2) {
         int to = (int)((rank + reach + root) % set->size);
-        CHECK(weft_put_signal(shmem_own.ctx, dest, from, bytes, set->sync + ARRIVED, 1,
-                              WEFT_SIGNAL_ADD, find_pe(set, to)));
+        REQUIRE(set->routine, weft_put_signal(shmem_own.ctx, dest, from, bytes, set->sync + ARRIVED,
+                                              1, WEFT_SIGNAL_ADD, find_pe(set, to)));
     }
     sync_rounds(set, EXIT_ROUNDS);
 }
@@ -176,8 +170,8 @@ static void broadcast(const struct active_set *set, void *dest, const void *sour
 static void put_block(const struct active_set *set, void *dest, const void *source, size_t bytes,
                       int ordinal)
 {
-    CHECK(weft_put_signal(shmem_own.ctx, dest, source, bytes, set->sync + ARRIVED, 1,
-                          WEFT_SIGNAL_ADD, find_pe(set, ordinal)));
+    REQUIRE(set->routine, weft_put_signal(shmem_own.ctx, dest, source, bytes, set->sync + ARRIVED,
+                                          1, WEFT_SIGNAL_ADD, find_pe(set, ordinal)));
 }
 
 static void put_to_all(const struct active_set *set, char *dest, const void *source, size_t bytes)
@@ -192,7 +186,7 @@ static void fcollect(const struct active_set *set, void *dest, const void *sourc
 {
     weft_team *world = find_world_team(set);
     if (world)
-        CHECK(weft_allgather(world, dest, source, bytes));
+        REQUIRE(set->routine, weft_allgather(world, dest, source, bytes));
     else
         put_to_all(set, (char *)dest + (size_t)set->me * bytes, source, bytes);
 }
@@ -206,11 +200,12 @@ static uint64_t bytes_before(const struct active_set *set, uint64_t bytes)
     for (int round = 0, distance = 1; distance < set->size; round++, distance *= 2) {
         uint64_t *word = set->sync + ENTRY_ROUNDS + round, received;
         if (set->me + distance < set->size)
-            CHECK(weft_signal(shmem_own.ctx, word, before + bytes + 1, WEFT_SIGNAL_SET,
-                              find_pe(set, set->me + distance)));
+            REQUIRE(set->routine, weft_signal(shmem_own.ctx, word, before + bytes + 1,
+                                              WEFT_SIGNAL_SET, find_pe(set, set->me + distance)));
         if (set->me >= distance) {
-            CHECK(weft_signal_wait(shmem_own.ctx, word, WEFT_NE, 0, NULL));
-            CHECK(weft_atomic_swap64(shmem_own.ctx, word, 0, &received, shmem_own.my_pe));
+            REQUIRE(set->routine, weft_signal_wait(shmem_own.ctx, word, WEFT_NE, 0, NULL));
+            REQUIRE(set->routine,
+                    weft_atomic_swap64(shmem_own.ctx, word, 0, &received, shmem_own.my_pe));
             before += received - 1;
         }
         if (distance > set->size / 2)
@@ -223,7 +218,7 @@ static void collect(const struct active_set *set, void *dest, const void *source
 {
     weft_team *world = find_world_team(set);
     if (world)
-        CHECK(weft_collect(world, dest, source, bytes));
+        REQUIRE(set->routine, weft_collect(world, dest, source, bytes));
     else
         put_to_all(set, (char *)dest + bytes_before(set, bytes), source, bytes);
 }
@@ -232,7 +227,7 @@ static void alltoall(const struct active_set *set, void *dest, const void *sourc
 {
     weft_team *world = find_world_team(set);
     if (world) {
-        CHECK(weft_alltoall(world, dest, source, bytes));
+        REQUIRE(set->routine, weft_alltoall(world, dest, source, bytes));
         return;
     }
     for (int k = 0; k < set->size; k++) {
@@ -249,16 +244,16 @@ static void alltoalls(const struct active_set *set, void *dest, const void *sour
 {
     weft_team *world = find_world_team(set);
     if (world) {
-        CHECK(weft_alltoalls(world, dest, source, dst, sst, element, nelems));
+        REQUIRE(set->routine, weft_alltoalls(world, dest, source, dst, sst, element, nelems));
         return;
     }
     size_t dest_block = (size_t)dst * element * nelems,
            source_block = (size_t)sst * element * nelems;
     for (int k = 0; k < set->size; k++) {
         int to = (set->me + k) % set->size;
-        CHECK(weft_iput(shmem_own.ctx, (char *)dest + (size_t)set->me * dest_block,
-                        (const char *)source + (size_t)to * source_block, dst, sst, element, nelems,
-                        find_pe(set, to)));
+        REQUIRE(set->routine, weft_iput(shmem_own.ctx, (char *)dest + (size_t)set->me * dest_block,
+                                        (const char *)source + (size_t)to * source_block, dst, sst,
+                                        element, nelems, find_pe(set, to)));
     }
     complete_set(set);
 }
@@ -322,14 +317,16 @@ static void reduce_tile(const struct active_set *set, const struct set_reduction
                         size_t at, size_t bytes)
 {
     _Alignas(64) char acc[TILE_BYTES], next[TILE_BYTES];
-    CHECK(weft_get(shmem_own.ctx, acc, reduction->source + at, bytes, find_pe(set, 0)));
+    REQUIRE(set->routine,
+            weft_get(shmem_own.ctx, acc, reduction->source + at, bytes, find_pe(set, 0)));
     for (int i = 1; i < set->size; i++) {
-        CHECK(weft_get(shmem_own.ctx, next, reduction->source + at, bytes, find_pe(set, i)));
+        REQUIRE(set->routine,
+                weft_get(shmem_own.ctx, next, reduction->source + at, bytes, find_pe(set, i)));
         reduction->combine(acc, next, bytes / reduction->element);
     }
     for (int k = 0; k < set->size; k++)
-        CHECK(weft_put(shmem_own.ctx, reduction->dest + at, acc, bytes,
-                       find_pe(set, (set->me + k) % set->size)));
+        REQUIRE(set->routine, weft_put(shmem_own.ctx, reduction->dest + at, acc, bytes,
+                                       find_pe(set, (set->me + k) % set->size)));
 }
 
 /* Each member owns a part of the vector. It alone reads that part of all sources and then writes it
@@ -341,7 +338,7 @@ static void reduce(const struct active_set *set, void *dest, const void *source,
     weft_team *world = find_world_team(set);
     size_t n = count > 0 ? (size_t)count : 0;
     if (world) {
-        CHECK(weft_allreduce(world, dest, source, n, type, op));
+        REQUIRE(set->routine, weft_allreduce(world, dest, source, n, type, op));
         return;
     }
     struct set_reduction reduction = {.dest = dest, .source = source};

@@ -9,13 +9,6 @@
  *   node  used at every PE: WAITING while this PE waits; else 1 + the next PE in the queue */
 #include "shmem/routine.h"
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        weft_status status_ = (call);                                                              \
-        if (unlikely(status_))                                                                     \
-            weft_shmem_fail(routine, status_);                                                     \
-    } while (0)
-
 enum { TAIL, NODE };
 
 #define WAITING 0x80000000u
@@ -56,17 +49,17 @@ SHMEM_ROUTINE(void, shmem_set_lock, (long *lock))
     /* swap instead of set, because a fetching atomic is complete when it returns: WAITING is stored
      * before any PE can find this PE in `tail`. */
     uint32_t before, last;
-    CHECK(weft_atomic_swap32(ctx, at.words + NODE, WAITING, &before, at.me));
-    CHECK(weft_atomic_swap32(ctx, at.words + TAIL, at.id, &last, at.home));
+    REQUIRE(routine, weft_atomic_swap32(ctx, at.words + NODE, WAITING, &before, at.me));
+    REQUIRE(routine, weft_atomic_swap32(ctx, at.words + TAIL, at.id, &last, at.home));
     if (last == 0) {
         /* Other PEs add their number to the same word: only the WAITING bit is cleared. */
-        CHECK(weft_atomic_fetch_and32(ctx, at.words + NODE, ~WAITING, &before, at.me));
+        REQUIRE(routine, weft_atomic_fetch_and32(ctx, at.words + NODE, ~WAITING, &before, at.me));
         return;
     }
-    CHECK(weft_atomic_or32(ctx, at.words + NODE, at.id, (int)last - 1));
-    CHECK(weft_fence(ctx));
+    REQUIRE(routine, weft_atomic_or32(ctx, at.words + NODE, at.id, (int)last - 1));
+    REQUIRE(routine, weft_fence(ctx));
     /* Pairs with the `and` of the predecessor's shmem_clear_lock(); WAITING is the sign bit. */
-    CHECK(weft_wait_until(ctx, WEFT_INT32, at.words + NODE, WEFT_GE, 0));
+    REQUIRE(routine, weft_wait_until(ctx, WEFT_INT32, at.words + NODE, WEFT_GE, 0));
 }
 
 SHMEM_ROUTINE(int, shmem_test_lock, (long *lock))
@@ -76,7 +69,7 @@ SHMEM_ROUTINE(int, shmem_test_lock, (long *lock))
     if (has_many_threads() && !shmem_guard_try(lock))
         return 1;
     uint32_t last;
-    CHECK(weft_atomic_cswap32(shmem_own.ctx, at.words + TAIL, 0, at.id, &last, at.home));
+    REQUIRE(routine, weft_atomic_cswap32(shmem_own.ctx, at.words + TAIL, 0, at.id, &last, at.home));
     if (last != 0 && has_many_threads())
         shmem_guard_leave(lock);
     return last != 0;
@@ -87,10 +80,10 @@ static uint32_t find_next_pe(const char *routine, const struct lock_words *at)
 {
     weft_ctx *ctx = shmem_own.ctx;
     uint32_t next, last;
-    CHECK(weft_atomic_fetch32(ctx, at->words + NODE, &next, at->me));
+    REQUIRE(routine, weft_atomic_fetch32(ctx, at->words + NODE, &next, at->me));
     if (next)
         return next;
-    CHECK(weft_atomic_cswap32(ctx, at->words + TAIL, at->id, 0, &last, at->home));
+    REQUIRE(routine, weft_atomic_cswap32(ctx, at->words + TAIL, at->id, 0, &last, at->home));
     if (last == at->id)
         return 0;
     if (last == 0) {
@@ -98,8 +91,8 @@ static uint32_t find_next_pe(const char *routine, const struct lock_words *at)
         weft_shmem_fail(routine, WEFT_ERR_ARGUMENT);
     }
     /* Another PE has requested the lock and is about to write its number here. */
-    CHECK(weft_wait_until(ctx, WEFT_UINT32, at->words + NODE, WEFT_NE, 0));
-    CHECK(weft_atomic_fetch32(ctx, at->words + NODE, &next, at->me));
+    REQUIRE(routine, weft_wait_until(ctx, WEFT_UINT32, at->words + NODE, WEFT_NE, 0));
+    REQUIRE(routine, weft_atomic_fetch32(ctx, at->words + NODE, &next, at->me));
     return next;
 }
 
@@ -108,13 +101,13 @@ SHMEM_ROUTINE(void, shmem_clear_lock, (long *lock))
     const char *routine = "shmem_clear_lock";
     struct lock_words at = locate_words(routine, lock);
     weft_ctx *ctx = shmem_own.ctx;
-    CHECK(weft_quiet(ctx));
+    REQUIRE(routine, weft_quiet(ctx));
     uint32_t next = find_next_pe(routine, &at);
     if (next) {
         uint32_t own;
-        CHECK(weft_atomic_swap32(ctx, at.words + NODE, 0, &own, at.me));
-        CHECK(weft_atomic_and32(ctx, at.words + NODE, ~WAITING, (int)next - 1));
-        CHECK(weft_fence(ctx));
+        REQUIRE(routine, weft_atomic_swap32(ctx, at.words + NODE, 0, &own, at.me));
+        REQUIRE(routine, weft_atomic_and32(ctx, at.words + NODE, ~WAITING, (int)next - 1));
+        REQUIRE(routine, weft_fence(ctx));
     }
     if (has_many_threads())
         shmem_guard_leave(lock);

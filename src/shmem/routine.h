@@ -21,6 +21,14 @@
         __attribute__((weak, alias("p" #name), visibility("default")));                            \
     WEFT_EXPORT ret p##name params
 
+/* Ends the program if a call of the host API fails in a routine, which has no status to return. */
+#define REQUIRE(routine, call)                                                                     \
+    do {                                                                                           \
+        weft_status status_ = (call);                                                              \
+        if (unlikely(status_))                                                                     \
+            weft_shmem_fail(routine, status_);                                                     \
+    } while (0)
+
 /* A program's team: the host API's team, and the configuration that it was made with. */
 struct weft_shmem_team {
     weft_team *team;

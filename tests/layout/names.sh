@@ -3,7 +3,7 @@
 # Checks names and lines of all C sources. Prints each place that breaks a rule, and fails.
 #   names.sh SOURCE_FOLDER
 # 1. No static name stands in two files of one module (src/gpu, src/path/net, cli, standin/hca, ...).
-#    No constant of an enum stands in two files of one folder: `./dev arm short` compiles, and clang-tidy
+#    No constant of an enum stands in two files of one folder: WEFT_UNITY compiles, and clang-tidy
 #    checks, each folder as one source.
 # 2. A struct, union or enum tag is defined once.
 # 3. No line has more than 100 columns.

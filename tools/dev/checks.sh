@@ -66,10 +66,8 @@ without_asan=(
 asan_covered=$(grep -v '^#' tools/dev/asan_covered.txt | sed 's/\./\\./g' | paste -sd '|')
 short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
     -E "$(IFS='|' && echo "${without_asan[*]}")|^($asan_covered)\$")
-short_asan_build=(-DWEFT_RUN_ONLY=ON '-DWEFT_PLAIN=nvshmem/|path/gda|shmem/inline')
+short_sanitizer=(-DWEFT_RUN_ONLY=ON -DWEFT_UNITY=ON)
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
-short_tsan_build=(-DWEFT_RUN_ONLY=ON
-    '-DWEFT_PLAIN=(gpu|nvshmem|shmem|driver)/|path/(gda|local/(relay|p2p_gpu)|net/(hmem|stage|stripe))|boot/(pmix|tcp|rendezvous|local|unique)')
 
 # The short form of `./dev arm`: atomics, what goes over the wire, allocation, the contexts of lanes,
 # packets; jobs of two PEs, one of them over the network.
@@ -106,10 +104,10 @@ prepare_in_background() {
         for preset in asan tsan arm-short clang site; do
             [ $preset != arm-short ] || [ -z "$(arm_missing)" ] || continue
             case $preset in
-            asan) selection=("${short_asan[@]}") short_form=("${short_asan_build[@]}") ;;
-            tsan) selection=("${short_tsan[@]}") short_form=("${short_tsan_build[@]}") ;;
+            asan) selection=("${short_asan[@]}") short_form=("${short_sanitizer[@]}") ;;
+            tsan) selection=("${short_tsan[@]}") short_form=("${short_sanitizer[@]}") ;;
             arm-short) selection=("${short_arm[@]}") short_form=() ;;
-            clang) selection=(fuzz_targets) short_form=() ;;
+            clang) selection=(fuzz_targets) short_form=(-DWEFT_UNITY=ON) ;;
             site) selection=() ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &

@@ -96,7 +96,7 @@ configure() {
     asan | tsan) ! command -v ld.lld >/dev/null || kernels+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld) ;;
     esac
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
-        -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_PLAIN= \
+        -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_UNITY=OFF \
         ${kernels[@]+"${kernels[@]}"} "$@"
 }
 
