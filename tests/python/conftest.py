@@ -13,6 +13,10 @@ def no_process_is_left():
         os.waitpid(-1, os.WNOHANG)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: left to `./dev long`")
+
+
 def pytest_report_header():
     import weft
 

@@ -83,7 +83,7 @@ def reductions(rank, size):
     assert torch.equal(x, torch.tensor([1.0, 2.0]) * (size + 1) / 2)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, pytest.param(3, marks=pytest.mark.long)])
 def test_reductions(tmp_path, size):
     at_ranks(size, tmp_path, reductions)
 
@@ -168,7 +168,7 @@ def moves(rank, size):
     assert listed == [{"of": root}, "x" * root]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.long), 3])
 def test_moves(tmp_path, size):
     at_ranks(size, tmp_path, moves)
 
@@ -215,7 +215,7 @@ def asynchronous(rank, size):
     assert dist.barrier(async_op=True).wait() in (True, None)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_asynchronous(tmp_path, size):
     at_ranks(size, tmp_path, asynchronous)
 
@@ -395,7 +395,7 @@ def messages(rank, size):
             assert y.item() == -1
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_messages(tmp_path, size):
     at_ranks(size, tmp_path, messages)
 
@@ -446,7 +446,8 @@ def schedule(rank, size, seed):
         assert (mine == total).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [
+    0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_random_schedule_of_several_groups(tmp_path, seed):
     at_ranks(3, tmp_path, schedule, seed)
 

@@ -22,7 +22,8 @@ import torch.distributed as dist  # noqa: E402
 import weft.torch  # noqa: E402
 from weft.torch import _window, symm  # noqa: E402
 
-SIZES = [1, 2, 3, 4]
+SIZES = [1, pytest.param(2, marks=pytest.mark.long), 3,
+         pytest.param(4, marks=pytest.mark.long)]
 PAD = _window.pad_bytes()
 
 
