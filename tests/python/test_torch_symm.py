@@ -42,6 +42,14 @@ def at_ranks(size, tmp_path, body, *arguments, backend="weft"):
     return weft.spawn(at_pe, size)
 
 
+def wait_for(path):
+    """Waits until another rank has made the file."""
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, path
+        time.sleep(0.01)
+
+
 def pattern(rank, count, seed=0):
     made = torch.Generator().manual_seed(100 * seed + rank)
     return torch.randint(-100, 100, (count,), generator=made)
@@ -280,7 +288,7 @@ def test_channels(tmp_path, size):
     at_ranks(size, tmp_path, channels)
 
 
-def time_outs(rank, size):
+def time_outs(rank, size, waited):
     x = symm.empty(4, device="cpu")
     handle = symm.rendezvous(x)
     if rank == 0:
@@ -290,18 +298,19 @@ def time_outs(rank, size):
             begun = time.monotonic()
             with raises(weft.Timeout, words, "rank 0 got no signal of rank 1") as _:
                 call()
-            assert 0.2 <= time.monotonic() - begun < 1
+            assert 0.2 <= time.monotonic() - begun
+        waited.touch()
     else:
-        time.sleep(0.5)
-        handle.barrier(3, timeout_ms=2000)  # rank 0 has come before
+        wait_for(waited)
+        handle.barrier(3, timeout_ms=60000)  # rank 0 has come before
     handle.barrier()
 
 
 def test_time_outs(tmp_path):
-    at_ranks(2, tmp_path, time_outs)
+    at_ranks(2, tmp_path, time_outs, tmp_path / "waited")
 
 
-def wait_limit(rank, size):
+def wait_limit(rank, size, waited):
     handle = symm.rendezvous(symm.empty(4, device="cpu"))
     handle.barrier()
     if rank == 0:
@@ -309,15 +318,16 @@ def wait_limit(rank, size):
             handle.wait_signal(1, 2)
         with raises(weft.Timeout, "rendezvous of ranks 0, 1", "rank 1 did not come"):
             symm.rendezvous(symm.empty(4, device="cpu"))
+        waited.touch()
         os._exit(7)
-    time.sleep(4)
+    wait_for(waited)
     os._exit(8)
 
 
 def test_wait_limit(tmp_path, monkeypatch):
-    monkeypatch.setenv("WEFT_WAIT_LIMIT", "500ms")
+    monkeypatch.setenv("WEFT_WAIT_LIMIT", "2s")
     with pytest.raises(weft.PEsFailed, match="status 7"):
-        at_ranks(2, tmp_path, wait_limit)
+        at_ranks(2, tmp_path, wait_limit, tmp_path / "waited")
 
 
 # -------------------------------------------------------------------------------------- groups
