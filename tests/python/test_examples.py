@@ -82,6 +82,15 @@ def test_torch_ddp_and_serve(tmp_path, capfd):
     assert texts[0] == texts[1] == texts[2] and texts[0][0].startswith("def ")
 
 
+def test_fully_shard(capfd):
+    """Ranks with a part of the parameters each lose what one rank with all of them loses."""
+    torch = pytest.importorskip("torch")
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+        pytest.skip(f"torch {torch.__version__} has no fully_shard: 2.6 or newer")
+    alone = run_torch(capfd, 1, "ddp.py", "--steps", 4, "--batches", 2)
+    assert run_torch(capfd, 2, "ddp.py", "--steps", 4, "--fsdp") == alone and len(alone) == 4
+
+
 def test_torch_moe(capfd):
     """Experts on two ranks learn what they learn on one."""
     pytest.importorskip("torch")
