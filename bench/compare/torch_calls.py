@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a collective of a GPU tensor on the current stream takes of the host: by the C function alone,
+"""What a collective of a GPU tensor on the current stream takes of the host: by the C function,
 by torch.distributed with backend "weft", and with torch's backend "fake", which does nothing.
 Microseconds of a call, the slowest rank's median; the stream is synchronised between the rounds.
 
@@ -37,7 +37,7 @@ def cost(call):
 
 def main():
     job = weft.init()
-    torch.cuda.set_device(job.gpu()["ordinal"])
+    torch.cuda.set_device(job.rank % torch.cuda.device_count())
     dist.init_process_group("weft", init_method="weft://")
     x = torch.zeros(COUNT, device="cuda")
     outputs = torch.zeros(COUNT * job.size, device="cuda")

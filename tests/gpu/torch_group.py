@@ -13,7 +13,8 @@ import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-import weft.torch  # noqa: F401
+import weft
+import weft.torch
 
 dist.init_process_group("weft")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -75,6 +76,94 @@ if size > 1:
             dist.P2POp(dist.irecv, y, left)]):
         work.wait()
     assert (y == left).all()
+
+# Messages on streams: of a group that is made once each rank has chosen its GPU.
+group = dist.new_group(list(range(size)))
+on_streams = group._stream_messages is not None
+slot = group._stream_messages.slot_bytes if on_streams else 1 << 20
+assert on_streams == group._streams.usable[torch.cuda.current_device()]
+
+
+def message(sender, turn, count, kind=torch.int32):
+    made = torch.Generator("cuda").manual_seed(1000 * sender + turn)
+    return torch.randint(-100, 100, (count,), device="cuda", generator=made).to(kind)
+
+
+if size > 1:
+    # Any size and type; to the next rank from the one before, and to itself over all others.
+    for turn, count in enumerate((0, 1, 7, 1000, slot // 4 - 1, slot // 4, slot // 4 + 1, slot,
+                                  3 * slot)):
+        for kind in (torch.int32, torch.bfloat16, torch.bool):
+            got = torch.zeros(count, dtype=kind, device="cuda")
+            given = dist.isend(message(rank, turn, count, kind), right, group=group)
+            dist.recv(got, left, group=group)
+            given.wait()
+            assert torch.equal(got, message(left, turn, count, kind)), (turn, count, kind)
+    # Large ones in both directions, more than fit the slots, of which the receives come late.
+    for peer in range(size):
+        if peer != rank:
+            dist.isend(message(rank, peer, 2 * slot + 5), peer, group=group)
+    for peer in reversed(range(size)):
+        if peer != rank:
+            got = torch.zeros(2 * slot + 5, dtype=torch.int32, device="cuda")
+            work = dist.irecv(got, peer, group=group)
+            work.wait()
+            assert torch.equal(got, message(peer, rank, 2 * slot + 5)), peer
+    # Many at once in the order of the calls; parts of tensors; the source is changed by later work.
+    source, gots, works = message(rank, 0, 4000), [], []
+    for turn in range(100):
+        works.append(dist.isend(source[turn::3], right, group=group))
+        gots.append(torch.zeros(2, source[turn::3].numel(), dtype=torch.int32, device="cuda"))
+        works.append(dist.irecv(gots[-1].t()[:, 1], left, group=group))
+        works[-2].wait()
+        source += 1
+    for turn, got in enumerate(gots):
+        works[2 * turn + 1].wait()
+        assert torch.equal(got[1], message(left, 0, 4000)[turn::3] + turn) and not got[0].any()
+    # Messages of CPU tensors of the same group, between them.
+    for turn in range(3):
+        cpu, gpu = torch.zeros(5), torch.zeros(5, device="cuda")
+        sent = torch.full((5,), float(rank + turn))
+        works = [dist.isend(sent + 0.5, right, group=group),
+                 dist.isend(sent.cuda(), right, group=group)]
+        dist.recv(gpu, left, group=group)
+        dist.recv(cpu, left, group=group)
+        assert (gpu == left + turn).all() and (cpu == left + turn + 0.5).all()
+        for work in works:
+            work.wait()
+if on_streams:
+    for words, call in (("from any rank", lambda: dist.recv(tensor(0), group=group)),
+                        ("rank", lambda: dist.recv(tensor(0), rank, group=group))):
+        try:
+            call()
+        except (weft.WeftError, ValueError, RuntimeError) as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+if size > 1:
+    # Half a round trip of the first two ranks; then one way, the host as fast as it can.
+    for way, count, rounds in [(way, count, rounds) for way in (dist.group.WORLD, group)
+                               for count, rounds in ((1, 100), (1 << 18, 20), (16 << 20, 5))]:
+        if rank > 1:
+            break
+        x = torch.ones(count, device="cuda")
+        times = []
+        for _ in range(5):
+            torch.cuda.synchronize()
+            begun_s = time.perf_counter()
+            for _ in range(rounds):
+                for sender in (0, 1):
+                    if rank == sender:
+                        dist.send(x, 1 - rank, group=way)
+                    else:
+                        dist.recv(x, 1 - rank, group=way)
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - begun_s) / rounds / 2 * 1e6)
+        if rank == 0:
+            print(f"message of {4 * count} bytes: {sorted(times)[2]:.1f} us, on streams: "
+                  f"{way._stream_messages is not None}")
+    dist.barrier()
+del group
 
 # Parts of different sizes, one rank's tensors, and tensors that are not contiguous.
 send = [rank * 2 + peer + 1 for peer in range(size)]

@@ -5,12 +5,14 @@ stream."""
 from importlib import import_module
 from typing import Any, Callable, List, Optional, Sequence
 
+from .. import _bindings as b
 from .._job import join, unique_id
 from .._library import calls, check
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, Unsupported
 from ._buffers import Buffers
 from ._messages import Messages
 from ._reduction import reduction_of
+from ._stream_messages import StreamMessages
 from ._streams import Streams
 from ._work import DONE, Order, caller_of, done, same_type
 
@@ -58,7 +60,17 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._messages = Messages(self._job, address + Buffers.nbytes)
         self._streams = Streams(self._job, self._team)
         self._order = Order()
+        self._stream_messages = self._open_gpu()
         self._detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
+
+    def _open_gpu(self) -> Optional[StreamMessages]:
+        """Prepares messages of GPU tensors, where every member has chosen its GPU."""
+        chosen = torch.cuda.is_available() and torch.cuda.is_initialized()
+        if not self._buffers.number(chosen, b.WEFT_MIN):
+            return None
+        gpu = torch.cuda.current_device()
+        self._streams.open(gpu, self._buffers)
+        return StreamMessages(self._job, gpu) if self._streams.usable[gpu] else None
 
     def getBackendName(self) -> str:
         return "weft"
@@ -91,6 +103,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             return
         self._order.wait()
         self._streams.wait()
+        if self._stream_messages is not None:
+            self._stream_messages.wait()
         _jobs_of_groups.remove(self._job)
         self._job._finalize_later()
 
@@ -440,10 +454,19 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     # ------------------------------------------------------------------------------ messages
 
     def send(self, tensors: List[Any], dst: int, tag: int = 0) -> Any:
-        return self._messages.send(tensors, dst, tag)
+        if self._stream_messages is None or not tensors[0].is_cuda:
+            return self._messages.send(tensors, dst, tag)
+        tensor = self._messages.check_peer("send", dst, tensors)
+        return self._stream_messages.send(tensor, dst)
 
     def recv(self, tensors: List[Any], src: int, tag: int = 0) -> Any:
-        return self._messages.recv(tensors, src, tag)
+        if self._stream_messages is None or not tensors[0].is_cuda:
+            return self._messages.recv(tensors, src, tag)
+        tensor = self._messages.check_peer("recv", src, tensors)
+        return self._stream_messages.recv(tensor, src)
 
     def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
+        if self._stream_messages is not None and tensors[0].is_cuda:
+            raise Unsupported("recv of a GPU tensor from any rank: name the rank, or send a CPU "
+                              "tensor and receive into one")
         return self._messages.recv_anysource(tensors, tag)

@@ -122,7 +122,8 @@ class Messages:
         """Returns the bytes of symmetric memory for a group of `size` members."""
         return size * (_RING + 16)
 
-    def _check_peer(self, words: str, peer: int, tensors: List[Any]) -> Any:
+    def check_peer(self, words: str, peer: int, tensors: List[Any]) -> Any:
+        """Returns the only tensor, for a message with another member."""
         if len(tensors) != 1:
             raise InvalidArgument(f"{words}: {len(tensors)} tensors; give one")
         if not 0 <= peer < self._size or peer == self._rank:
@@ -174,7 +175,7 @@ class Messages:
         check(calls.signal_wait(self._ctx, signal, b.WEFT_GE, value, None))
 
     def send(self, tensors: List[Any], dst: int, tag: int = 0) -> Any:
-        tensor = self._check_peer("send", dst, tensors)
+        tensor = self.check_peer("send", dst, tensors)
         host = Host(tensor)
         head = _HEAD.pack(tag, host.nbytes)
         with self._sending[dst]:
@@ -241,7 +242,7 @@ class Messages:
                 work.end(error)
 
     def recv(self, tensors: List[Any], src: int, tag: int = 0) -> Any:
-        return self._post(_Message(self, self._check_peer("recv", src, tensors), src, tag), [src],
+        return self._post(_Message(self, self.check_peer("recv", src, tensors), src, tag), [src],
                           self._posted[src])
 
     def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
