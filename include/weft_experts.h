@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expert parallelism: dispatch of tokens to the PEs that own their experts, and combine of the
- * experts' results (mixture of experts). Kernels put each token once to each PE that needs it; the
- * numbers of tokens stay on the device, and no host waits for them.
+ * experts' results (mixture of experts). Kernels put each token once to each PE that needs it, and
+ * once to another node; the numbers of tokens stay on the device, and no host waits for them.
  *
  *     weft_experts_attr attr = {.size = sizeof attr, .tokens = 4096, .hidden = 7168,
  *                               .experts = 256, .top = 8, .type = WEFT_BFLOAT16,
@@ -22,10 +22,27 @@
  * of member 0, then those of member 1, and so on, each in their order. So neither the position of a
  * row nor a sum depends on the order of arrival.
  *
+ * Nodes. Where some members share a node and others are on further nodes, a token goes once to one
+ * member of each other node, which relays it to the members there. Their results return to the
+ * relay, which adds them and returns one sum. Members that all load and store each other's memory
+ * have no relays, nor has an object with few experts of a token, for which they would take longer:
+ * rows would cross to other nodes less than 1.25 times as often without relays, if experts were
+ * chosen at random. Nodes and `top` decide, so all objects of a team with the same `top` do the
+ * same, and weft_experts_query() reports it.
+ *
+ * Sums. combine adds the results for a token in binary32, in the order of the members, and rounds
+ * once. With relays nodes are in the order of their first members, and the members of a node in the
+ * order of the team. In that order the token's PE adds the results of members of its own node, and
+ * for each other node one sum: of that node's results, added in binary32 and rounded to
+ * result_type. Weights are added in the same order in binary32. So sums have the same bits in each
+ * run on the same nodes.
+ *
  * Layout. Dispatch computes for each token the rows at which PEs receive it, and writes this to
- * `layout`, device memory of the caller of weft_experts_sizes().layout bytes. Combine reads it. A
- * program may keep the layouts of several dispatches (of several layers of a model), and may use
- * one for further dispatches of other values with the same experts.
+ * `layout`, device memory of the caller of weft_experts_sizes().layout bytes; what a relay needs of
+ * other PEs' tokens, its dispatch_receive adds. Combine reads it. A program may keep the layouts of
+ * several dispatches (of several layers of a model), and may use one for further dispatches of
+ * other values with the same experts, also by another object whose attributes but `type`, `scales`
+ * and `rows` are the same.
  *
  * Gradients. The backward pass of a dispatch is a combine of the rows' gradients; with `weights`
  * the gradients of the weights return too. The backward pass of a combine is a dispatch with the
@@ -65,11 +82,13 @@ typedef struct weft_experts_attr {
     weft_type type;   /* of dispatched elements: WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT,
                          WEFT_FP8_E4M3, WEFT_FP8_E5M2 */
     weft_type result_type; /* of combined elements: WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT */
+    uint32_t node_members; /* weft_experts_sizes() alone: members on each node; 0: all on one */
 } weft_experts_attr;
 
 typedef struct weft_experts_size {
     size_t symmetric; /* bytes that weft_experts_create() allocates at each PE */
     size_t layout;    /* bytes of the layout of one dispatch */
+    int relays;       /* 1: PEs relay tokens and add results for their nodes; 0: no PE does */
 } weft_experts_size;
 
 /* The tokens of this PE. */
@@ -95,7 +114,8 @@ typedef struct weft_experts_rows {
     uint32_t *n_tokens;  /* [own experts] rows that name the expert */
 } weft_experts_rows;
 
-/* Computes what weft_experts_create() needs for `members` members.
+/* Computes what weft_experts_create() needs for `members` members: size->symmetric with
+ * attr->node_members on each node, the rest on the last one; size->layout is enough on any nodes.
  * Errors: WEFT_ERR_ARGUMENT (attr; names the value and the limits). */
 weft_status weft_experts_sizes(int members, const weft_experts_attr *attr, weft_experts_size *size);
 
@@ -108,6 +128,9 @@ weft_status weft_experts_create(weft_team *team, const weft_experts_attr *attr,
 
 /* Collective over the job. Its streams are idle. NULL is allowed. */
 weft_status weft_experts_destroy(weft_experts *experts);
+
+/* *size becomes what the object takes on the nodes of its team, and what its layouts need. */
+weft_status weft_experts_query(const weft_experts *experts, weft_experts_size *size);
 
 /* *first becomes the first expert of member `pe`, *n their number. */
 weft_status weft_experts_range(const weft_experts *experts, int pe, uint32_t *first, uint32_t *n);
@@ -122,12 +145,12 @@ weft_status weft_experts_dispatch_send_on_stream(weft_experts *experts, void *la
                                                  const weft_experts_tokens *tokens,
                                                  weft_stream stream);
 
-/* Waits for the rows, and stores what `rows` asks for. With a known layout topk_idx and
- * topk_weights are not available. Rows beyond the attribute `rows` are dropped, and
- * weft_experts_check() reports them. */
+/* Waits for the rows, relays those of other PEs, and stores what `rows` asks for. With a known
+ * layout topk_idx and topk_weights are not available. Rows beyond the attribute `rows` are dropped,
+ * and weft_experts_check() reports them. */
 weft_status weft_experts_dispatch_receive_on_stream(weft_experts *experts,
-                                                    const weft_experts_rows *rows,
-                                                    const void *layout, weft_stream stream);
+                                                    const weft_experts_rows *rows, void *layout,
+                                                    weft_stream stream);
 
 /* Returns a result for each row to the PE of its token. results: [rows][hidden] of result_type;
  * NULL: they are where the rows were received (type and result_type have the same size). weights:
@@ -136,9 +159,9 @@ weft_status weft_experts_combine_send_on_stream(weft_experts *experts, const voi
                                                 const float *weights, const void *layout,
                                                 weft_stream stream);
 
-/* dst[t], of result_type, becomes the sum of the results for token t, added in the order of the
- * members in binary32 and rounded once; 0 without results. weights_dst: [tokens][top], the sums of
- * the returned weights; NULL: not wanted, as it must be if none were sent. */
+/* dst[t], of result_type, becomes the sum of the results for token t (see Sums); 0 without results.
+ * weights_dst: [tokens][top], the sums of the returned weights; NULL: not wanted, as it must be if
+ * none were sent. */
 weft_status weft_experts_combine_receive_on_stream(weft_experts *experts, void *dst,
                                                    float *weights_dst, const void *layout,
                                                    weft_stream stream);

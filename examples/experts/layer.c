@@ -127,6 +127,14 @@ weft_status layer_destroy(struct layer *l)
     return WEFT_OK;
 }
 
+weft_status layer_adds_by_nodes(const struct layer *l, bool *adds)
+{
+    weft_experts_size size;
+    TRY(weft_experts_query(l->forward, &size));
+    *adds = size.relays != 0;
+    return WEFT_OK;
+}
+
 const buffers *layer_buffers(const struct layer *l)
 {
     return &l->b;

@@ -43,6 +43,9 @@ weft_status layer_traffic(struct layer *layer, struct layer_traffic *traffic);
  * all. */
 weft_status layer_tokens_of_experts(struct layer *layer, uint32_t *tokens, uint32_t *own);
 
+/* Whether the results of each node are added before they return to a token's PE on another one. */
+weft_status layer_adds_by_nodes(const struct layer *layer, bool *adds);
+
 const buffers *layer_buffers(const struct layer *layer);
 
 #endif

@@ -18,6 +18,8 @@ struct reference {
     weft_job *job;
     const shape *s;
     const float *factors; /* factors of all experts */
+    bool by_nodes;        /* the results of another node are added and rounded first */
+    int *node;            /* the lowest PE on the node of each PE */
     struct token t;
     bool good;
 };
@@ -57,25 +59,59 @@ static void make_token(struct reference *r, uint64_t token, bool numbers)
     }
 }
 
-/* Returns element h of a token's result: the contributions of the PEs, each rounded, added in
- * order. */
+/* Returns the contribution of a PE to element h of a token's result, rounded. */
+static float contribution(const struct reference *r, uint32_t pe, const float *numbers, uint32_t h)
+{
+    const shape *s = r->s;
+    float part = 0.0f;
+    for (uint32_t k = 0; k < s->top; k++)
+        if (r->t.owner[k] == pe) {
+            float made = r->factors[(size_t)r->t.expert[k] * s->hidden + h] * numbers[h];
+            part = fmaf(r->t.weight[k], made, part);
+        }
+    return from_bf16(to_bf16(part));
+}
+
+/* Returns element h of a token's result: the contributions of the PEs added in the order of
+ * <weft_experts.h>, node by node. */
 static uint16_t expected_result(const struct reference *r, const float *numbers, uint32_t h)
 {
     const shape *s = r->s;
     float sum = 0.0f;
-    for (uint32_t pe = 0; pe < s->pes; pe++) {
-        float part = 0.0f;
-        bool any = false;
-        for (uint32_t k = 0; k < s->top; k++)
-            if (r->t.owner[k] == pe) {
-                float made = r->factors[(size_t)r->t.expert[k] * s->hidden + h] * numbers[h];
-                part = fmaf(r->t.weight[k], made, part);
-                any = true;
-            }
-        if (any)
-            sum += from_bf16(to_bf16(part));
+    for (uint32_t node = 0; node < s->pes; node++) { /* its first PE; other numbers have no PEs */
+        bool apart = r->by_nodes && r->node[s->me] != (int)node;
+        float of_node = 0.0f;
+        for (uint32_t pe = node; pe < s->pes; pe++) {
+            if (r->node[pe] != (int)node)
+                continue;
+            if (apart)
+                of_node += contribution(r, pe, numbers, h);
+            else
+                sum += contribution(r, pe, numbers, h);
+        }
+        if (apart)
+            sum += from_bf16(to_bf16(of_node));
     }
     return to_bf16(sum);
+}
+
+/* Without relays all PEs count as one node, in their order. */
+static void find_nodes(struct reference *r, const struct layer *layer)
+{
+    weft_team *world = weft_team_world(r->job);
+    int mine = weft_team_translate(weft_team_node(r->job), 0, world);
+    void *all, *own;
+    CHECK(r->job, layer_adds_by_nodes(layer, &r->by_nodes));
+    r->node = memory(r, r->s->pes, sizeof *r->node);
+    if (!r->by_nodes)
+        return;
+    CHECK(r->job, weft_alloc(r->job, WEFT_HOST, r->s->pes * sizeof mine, 0, 0, &all));
+    CHECK(r->job, weft_alloc(r->job, WEFT_HOST, sizeof mine, 0, 0, &own));
+    memcpy(own, &mine, sizeof mine);
+    CHECK(r->job, weft_allgather(world, all, own, sizeof mine));
+    memcpy(r->node, all, r->s->pes * sizeof mine);
+    CHECK(r->job, weft_free(r->job, own));
+    CHECK(r->job, weft_free(r->job, all));
 }
 
 static float weight_gradient(const struct reference *r, uint32_t k)
@@ -185,12 +221,14 @@ bool reference_agrees(weft_job *job, const shape *s, const struct layer *layer, 
     float *numbers = memory(&r, 2 * (size_t)s->hidden, sizeof *numbers);
     uint32_t *experts = memory(&r, 2 * (size_t)s->top, sizeof *experts);
     float *weights = memory(&r, s->top, sizeof *weights);
+    find_nodes(&r, layer);
     make_factors(factors, s);
     r.factors = factors;
     r.t = (struct token){numbers, numbers + s->hidden, experts, experts + s->top, weights};
     compare_tokens(&r, layer_buffers(layer), backward);
     if (backward)
         compare_experts(&r, layer_buffers(layer));
+    free(r.node);
     free(weights);
     free(experts);
     free(numbers);

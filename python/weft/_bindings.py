@@ -150,6 +150,7 @@ class weft_experts_attr(Structure):
         ("scales", c_uint32),
         ("type", c_int),
         ("result_type", c_int),
+        ("node_members", c_uint32),
     ]
 
 
@@ -157,6 +158,7 @@ class weft_experts_size(Structure):
     _fields_ = [
         ("symmetric", c_size_t),
         ("layout", c_size_t),
+        ("relays", c_int),
     ]
 
 
@@ -387,6 +389,7 @@ FUNCTIONS = {
     "weft_experts_destroy": "ip",
     "weft_experts_dispatch_receive_on_stream": "ipppp",
     "weft_experts_dispatch_send_on_stream": "ipppp",
+    "weft_experts_query": "ipp",
     "weft_experts_range": "ipipp",
     "weft_experts_received": "ippp",
     "weft_experts_sizes": "iipp",

@@ -111,8 +111,9 @@ class Experts:
 
     Member p owns the experts from floor(p * experts / size) to before that of p + 1. A token is
     sent once to each PE that owns one of its experts, and each of these returns one result, which
-    combine() adds in the order of the members: the same bits each time. Every member makes the same
-    calls in the same order.
+    combine() adds in the order of the members: the same bits each time. Between nodes a token
+    crosses once, and one sum of the node's results returns. Every member makes the same calls in
+    the same order.
 
     Arrays are of torch, CuPy or numpy, on this PE's GPU where kernels run there (WEFT_TARGET=cuda),
     else in host memory; results are new arrays of the same library. With stream=S operations run in
@@ -127,10 +128,10 @@ class Experts:
         self._team, self._job = team, team._job
         self._handle: Optional[int] = None
         size = b.weft_experts_size()
-        check(calls.experts_sizes(team.size, ctypes.byref(attr), ctypes.byref(size)))
         handle = ctypes.c_void_p()
         check(calls.experts_create(team._handle_team, ctypes.byref(attr), ctypes.byref(handle)))
         self._handle = handle.value
+        check(calls.experts_query(self._handle, ctypes.byref(size)))
         self._layout_words = (size.layout + 3) // 4
         self._on_gpu = self._job.target == "cuda"
         if self._on_gpu:

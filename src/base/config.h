@@ -191,9 +191,10 @@ enum config_type {
     X(TEST_STRIPES, CONFIG_INT, "0", NULL,                                                         \
       "Routes of a large copy between GPUs: 0 = all that share no link and are faster; n = at "    \
       "most n.")                                                                                   \
-    X(TEST_EXPERTS, CONFIG_CHOICE, "auto", "auto|long|short",                                      \
-      "Form of dispatch and combine: auto (short for few tokens on GPUs), long, or short "         \
-      "where its kernels can.")                                                                    \
+    X(TEST_EXPERTS, CONFIG_CHOICE, "auto", "auto|long|short|direct|relay",                         \
+      "Form of dispatch and combine: auto (short for few tokens on GPUs, relays between nodes "    \
+      "where they save time), long, short where its kernels can, direct (no relays), or relay "    \
+      "(relays wherever nodes have several members).")                                             \
     X(TEST_COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                            \
       "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
       "driver's copy.")

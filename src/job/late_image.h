@@ -8,7 +8,7 @@
 #include "gpu/image.h"
 #include "job/job.h"
 
-enum { LATE_IMAGE_KERNELS = 9 };
+enum { LATE_IMAGE_KERNELS = 11 };
 
 /* A static variable: only one job of a process has device code on a GPU. */
 struct late_image {

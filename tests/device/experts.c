@@ -6,9 +6,13 @@
  *   experts large   results that return in parts
  *   experts late, twice   a member still reads what the others would overwrite
  *   experts rounds  the others are some dispatches, or combines, ahead of a late member
- *   experts absent  a member that does not dispatch: the wait of the others ends with a record
- *   experts rows, expert, known_tokens   what weft_experts_check() reports
- *   experts attr, order, null            invalid calls: the messages are checked */
+ *   experts dropped   more rows than the object has room for
+ *   experts sizes     memory: of an object, and as computed before it is made
+ *   experts crossed FACTOR  of tokens that go to all members, each byte crosses to other nodes
+ * FACTOR times experts absent  a member that does not dispatch: the wait of the others ends with a
+ * record experts rows, expert, known_tokens   what weft_experts_check() reports experts attr,
+ * order, null            invalid calls: the messages are checked With "mixed" before these, PEs
+ * with even and with odd numbers are on two nodes. */
 #include "device_test.h"
 
 #if WEFT_HOST_CODE
@@ -17,11 +21,16 @@
 #include <weft_experts.h>
 
 #include <inttypes.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { ROUNDS = 3, GUARD = 64, UNTOUCHED = 0xa5 };
+enum { ROUNDS = 3, GUARD = 64, UNTOUCHED = 0xa5, PES_MOST = 64 };
+
+static int node_of[PES_MOST]; /* the lowest PE on the node of each PE */
 
 #define CHECK_MSG(condition, ...)                                                                  \
     do {                                                                                           \
@@ -36,7 +45,10 @@ enum { ROUNDS = 3, GUARD = 64, UNTOUCHED = 0xa5 };
 struct instance {
     weft_experts_attr attr;
     uint64_t seed;
-    int members, self; /* of the team */
+    int members, self;  /* of the team */
+    int node[PES_MOST]; /* of each member, an index in the order of their first members */
+    bool relays; /* known when there is an object: one member of each other node gets a token for
+                    all of them */
     bool weighted, in_place, results_in_place;
     bool large; /* member 0 has many tokens, member m has m - 1 */
 };
@@ -115,6 +127,18 @@ static bool goes(const struct instance *in, int member, uint32_t t, int to)
     return false;
 }
 
+/* Whether the PE has room for the row of this token. */
+static bool arrives(const struct instance *in, int member, uint32_t t, int to)
+{
+    uint32_t before = 0;
+    if (!goes(in, member, t, to))
+        return false;
+    for (int from = 0; from <= member && in->attr.rows; from++)
+        for (uint32_t i = 0; i < (from < member ? tokens_of(in, from) : t); i++)
+            before += goes(in, from, i, to);
+    return !in->attr.rows || before < in->attr.rows;
+}
+
 /* A number whose sums round, in the given type. */
 static uint32_t number(const struct instance *in, int what, uint64_t a, uint64_t b, weft_type type)
 {
@@ -148,7 +172,17 @@ struct buffers {
     int64_t *topk_idx, *rows_idx;
     uint32_t *n_rows, *n_tokens;
     void *layout;
+    size_t layout_bytes;
 };
+
+/* Whether some members of the team are on one node and others not. */
+static bool shares_nodes(const struct instance *in)
+{
+    int last = 0;
+    for (int i = 0; i < in->members; i++)
+        last = in->node[i] > last ? in->node[i] : last;
+    return last > 0 && last < in->members - 1;
+}
 
 /* Symmetric memory with a guard behind it. */
 static void *room(size_t bytes)
@@ -175,12 +209,16 @@ static size_t most_rows(const struct instance *in)
     return (size_t)in->attr.tokens * (size_t)in->members;
 }
 
-static struct buffers make_buffers(const struct instance *in)
+static struct buffers make_buffers(struct instance *in, const weft_experts *experts)
 {
+    const char *form = getenv("WEFT_TEST_EXPERTS");
     const weft_experts_attr *a = &in->attr;
     size_t tokens = a->tokens, rows = most_rows(in), top = a->top;
     weft_experts_size size;
-    OK(weft_experts_sizes(in->members, a, &size));
+    OK(weft_experts_query(experts, &size));
+    in->relays = size.relays != 0;
+    if (form && strcmp(form, "relay") == 0)
+        CHECK(in->relays == shares_nodes(in));
     struct buffers b = {.x = room(tokens * a->hidden * bytes_of(a->type)),
                         .results = room(rows * a->hidden * bytes_of(a->result_type)),
                         .y = room(tokens * a->hidden * bytes_of(a->result_type)),
@@ -195,7 +233,8 @@ static struct buffers make_buffers(const struct instance *in)
                         .rows_idx = room(rows * top * 8),
                         .n_rows = room(4),
                         .n_tokens = room(((size_t)a->experts + 1) * 4),
-                        .layout = room(size.layout)};
+                        .layout = room(size.layout),
+                        .layout_bytes = size.layout};
     return b;
 }
 
@@ -203,8 +242,6 @@ static void check_guards(const struct instance *in, const struct buffers *b)
 {
     const weft_experts_attr *a = &in->attr;
     size_t tokens = a->tokens, rows = most_rows(in), top = a->top;
-    weft_experts_size size;
-    OK(weft_experts_sizes(in->members, a, &size));
     check_guard(b->y, tokens * a->hidden * bytes_of(a->result_type), "results");
     check_guard(b->rows_x, rows * a->hidden * bytes_of(a->type), "rows");
     check_guard(b->sums, tokens * top * 4, "sums of weights");
@@ -213,7 +250,7 @@ static void check_guards(const struct instance *in, const struct buffers *b)
     check_guard(b->rows_idx, rows * top * 8, "experts");
     check_guard(b->n_rows, 4, "n_rows");
     check_guard(b->n_tokens, ((size_t)a->experts + 1) * 4, "n_tokens");
-    check_guard(b->layout, size.layout, "layout");
+    check_guard(b->layout, b->layout_bytes, "layout");
 }
 
 static void free_buffers(struct buffers *b)
@@ -327,12 +364,12 @@ static uint32_t check_received(const struct instance *in, const struct buffers *
     fetch(r.n_tokens, b->n_tokens, (size_t)own * 4);
     for (int from = 0; from < in->members; from++)
         for (uint32_t t = 0; t < tokens_of(in, from); t++)
-            if (goes(in, from, t, in->self)) {
+            if (arrives(in, from, t, in->self)) {
                 CHECK_MSG(row < r.n_rows, "%u rows are too few", r.n_rows);
                 check_row(in, &r, row++, from, t, round);
             }
     CHECK_MSG(row == r.n_rows, "%u rows, not %u", r.n_rows, row);
-    for (uint32_t e = 0; e < own && round == 0; e++)
+    for (uint32_t e = 0; e < own && round == 0 && !a->rows; e++)
         CHECK_MSG(r.n_tokens[e] == 0, "tokens of own expert %u differ by %d", e, r.n_tokens[e]);
     free(r.x);
     free(r.scales);
@@ -353,7 +390,7 @@ static void write_results(const struct instance *in, const struct buffers *b, ch
     uint32_t row = 0;
     for (int from = 0; from < in->members; from++)
         for (uint32_t t = 0; t < tokens_of(in, from); t++) {
-            if (!goes(in, from, t, in->self))
+            if (!arrives(in, from, t, in->self))
                 continue;
             uint64_t id = token_id(from, t) ^ (uint64_t)in->self << 52;
             fill(in, results + row * bytes, what, id, a->result_type);
@@ -373,6 +410,31 @@ static uint32_t expected_bits(float sum, weft_type type)
     return type == WEFT_FLOAT ? weft_dev_bits_f32(sum) : weft_dev_narrow_f32(type, sum);
 }
 
+/* Results of members, or weights, of which number i belongs to token t: their sum. The members of
+ * another node add theirs first, where relays do so. sent: whether each member has a result. */
+static float sum_of(const struct instance *in, const bool *sent, uint32_t t, int what, uint64_t i,
+                    weft_type type)
+{
+    float sum = 0.0f;
+    for (int node = 0; node < in->members; node++) {
+        float of_node = 0.0f;
+        bool relayed = in->relays && node != in->node[in->self];
+        for (int pe = 0; pe < in->members; pe++) {
+            if (in->node[pe] != node || !sent[pe])
+                continue;
+            uint64_t id = token_id(in->self, t) ^ (uint64_t)pe << 52;
+            float value = to_float(number(in, what, id, i, type), type);
+            if (relayed)
+                of_node += value;
+            else
+                sum += value;
+        }
+        if (relayed)
+            sum += to_float(expected_bits(of_node, type), type);
+    }
+    return sum;
+}
+
 static void check_combined(const struct instance *in, const struct buffers *b, const char *from,
                            bool weights, int what)
 {
@@ -384,23 +446,16 @@ static void check_combined(const struct instance *in, const struct buffers *b, c
     fetch(y, from, tokens * bytes);
     fetch(sums, b->sums, (size_t)tokens * a->top * 4);
     for (uint32_t t = 0; t < tokens; t++) {
+        bool sent[PES_MOST];
+        for (int pe = 0; pe < in->members; pe++)
+            sent[pe] = arrives(in, in->self, t, pe);
         for (uint32_t h = 0; h < a->hidden; h++) {
-            float sum = 0.0f;
-            for (int pe = 0; pe < in->members; pe++) {
-                uint64_t id = token_id(in->self, t) ^ (uint64_t)pe << 52;
-                if (goes(in, in->self, t, pe))
-                    sum += to_float(number(in, what, id, h, a->result_type), a->result_type);
-            }
+            float sum = sum_of(in, sent, t, what, h, a->result_type);
             uint32_t should = expected_bits(sum, a->result_type);
             check_bytes(in, y + t * bytes + h * element, &should, element, "result of token", t);
         }
         for (uint32_t k = 0; k < a->top && weights; k++) {
-            float sum = 0.0f;
-            for (int pe = 0; pe < in->members; pe++) {
-                uint64_t id = token_id(in->self, t) ^ (uint64_t)pe << 52;
-                if (goes(in, in->self, t, pe))
-                    sum += to_float(number(in, DRAW_BACK, id, k, WEFT_FLOAT), WEFT_FLOAT);
-            }
+            float sum = sum_of(in, sent, t, DRAW_BACK, k, WEFT_FLOAT);
             check_bytes(in, &sums[t * a->top + k], &sum, 4, "sum of weights of token", t);
         }
     }
@@ -459,7 +514,9 @@ static void pass(const struct instance *in, const struct buffers *b, weft_expert
     }
     OK(weft_stream_synchronize(stream));
     check_combined(in, b, b->y, weights, DRAW_RESULT);
-    OK(weft_experts_check(experts));
+    weft_status status = weft_experts_check(experts);
+    if (!in->attr.rows)
+        OK(status);
 }
 
 static uint32_t between(const struct instance *in, uint64_t which, uint32_t least, uint32_t most)
@@ -467,12 +524,42 @@ static uint32_t between(const struct instance *in, uint64_t which, uint32_t leas
     return least + (uint32_t)(draw(in, DRAW_SHAPE, which, 0) % (most - least + 1));
 }
 
-/* All members draw the same. */
-static struct instance draw_instance(uint64_t seed, weft_team *team, int members)
+/* Finds the node of each PE. */
+static void find_nodes(void)
 {
+    int *all = alloc(job, (size_t)n_pes * sizeof *all);
+    CHECK(n_pes <= PES_MOST);
+    node_of[me] = weft_team_translate(weft_team_node(job), 0, weft_team_world(job));
+    for (int pe = 0; pe < n_pes; pe++)
+        OK(weft_put(ctx, all + me, &node_of[me], sizeof *all, pe));
+    barrier();
+    memcpy(node_of, all, (size_t)n_pes * sizeof *all);
+    OK(weft_free(job, all));
+}
+
+/* Sets what follows from the team. */
+static void set_team(struct instance *in, weft_team *team)
+{
+    int pes[PES_MOST], nodes = 0;
+    in->members = weft_team_n_pes(team);
+    in->self = weft_team_my_pe(team);
+    for (int i = 0; i < in->members; i++) {
+        int before = 0;
+        pes[i] = weft_team_translate(team, i, weft_team_world(job));
+        while (node_of[pes[before]] != node_of[pes[i]])
+            before++;
+        in->node[i] = before == i ? nodes++ : in->node[before];
+    }
+}
+
+/* All members draw the same. */
+static struct instance draw_instance(uint64_t seed, weft_team *team)
+{
+    int members = weft_team_n_pes(team);
     static const weft_type types[] = {WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT, WEFT_FP8_E4M3,
                                       WEFT_FP8_E5M2};
-    struct instance in = {.seed = seed, .members = members, .self = weft_team_my_pe(team)};
+    struct instance in = {.seed = seed};
+    set_team(&in, team);
     weft_type type = types[between(&in, 1, 0, 4)], result_type = types[between(&in, 2, 0, 2)];
     uint32_t experts = between(&in, 3, 1, 3 * (uint32_t)members + 2);
     uint32_t top = between(&in, 4, 1, experts < 11 ? experts : 11);
@@ -493,8 +580,8 @@ static struct instance draw_instance(uint64_t seed, weft_team *team, int members
 static void run(struct instance in, weft_team *team, weft_stream stream)
 {
     weft_experts *experts;
-    struct buffers b = make_buffers(&in);
     OK(weft_experts_create(team, &in.attr, &experts));
+    struct buffers b = make_buffers(&in, experts);
     for (int round = 0; round < (in.large ? 2 : ROUNDS); round++)
         pass(&in, &b, experts, round, stream);
     check_guards(&in, &b);
@@ -512,9 +599,9 @@ static void run_all(int n)
         half = halves[i] ? halves[i] : half;
     }
     for (int i = 0; i < n; i++) {
-        run(draw_instance((uint64_t)i, weft_team_world(job), n_pes), weft_team_world(job), stream);
+        run(draw_instance((uint64_t)i, weft_team_world(job)), weft_team_world(job), stream);
         if (half)
-            run(draw_instance((uint64_t)i + 1000, half, n_pes / 2), half, stream);
+            run(draw_instance((uint64_t)i + 1000, half), half, stream);
     }
     if (half)
         OK(weft_team_destroy(half));
@@ -536,11 +623,120 @@ static void run_large(void)
 {
     struct instance in = large;
     weft_stream stream;
-    in.members = n_pes;
-    in.self = me;
+    set_team(&in, weft_team_world(job));
     OK(weft_stream_create(&stream));
     run(in, weft_team_world(job), stream);
     OK(weft_stream_destroy(stream));
+}
+
+static void run_dropped(void)
+{
+    weft_stream stream;
+    OK(weft_stream_create(&stream));
+    for (uint64_t i = 0; i < rounds_or(6); i++) {
+        struct instance in = draw_instance(i + 2000, weft_team_world(job));
+        in.attr.rows = between(&in, 11, 1, in.attr.tokens);
+        run(in, weft_team_world(job), stream);
+    }
+    OK(weft_stream_destroy(stream));
+}
+
+static weft_experts_size sizes_of(uint32_t top, uint32_t node_members)
+{
+    const weft_experts_attr attr = {.size = sizeof attr,
+                                    .tokens = 2000, /* no short form */
+                                    .hidden = 64,
+                                    .experts = 8,
+                                    .top = top,
+                                    .type = WEFT_BFLOAT16,
+                                    .result_type = WEFT_BFLOAT16,
+                                    .node_members = node_members};
+    weft_experts_size size, made;
+    weft_experts *experts;
+    OK(weft_experts_sizes(n_pes, &attr, &size));
+    OK(weft_experts_create(weft_team_world(job), &attr, &experts));
+    OK(weft_experts_query(experts, &made));
+    OK(weft_experts_destroy(experts));
+    CHECK_MSG(made.layout <= size.layout, "%zu bytes of %zu", made.layout, size.layout);
+    /* The node of this PE, and so all but the last one, is full. */
+    if (me == 0 && node_members == (uint32_t)weft_team_n_pes(weft_team_node(job)))
+        CHECK_MSG(made.symmetric == size.symmetric && made.relays == size.relays,
+                  "%zu bytes and not %zu", made.symmetric, size.symmetric);
+    return size;
+}
+
+/* Relays take memory, and are chosen where they save time. */
+static void run_sizes(void)
+{
+    for (uint32_t top = 1; top < 8; top++) {
+        size_t one_node = sizes_of(top, 0).symmetric;
+        weft_experts_size two = sizes_of(top, 2);
+        bool relays = n_pes > 2 && top >= 3;
+        CHECK_MSG(two.relays == relays, "top %u: relays %d", top, two.relays);
+        CHECK_MSG((two.symmetric > one_node) == relays, "top %u: %zu and %zu bytes", top, one_node,
+                  two.symmetric);
+    }
+    FAILS(weft_experts_query(NULL, NULL), WEFT_ERR_ARGUMENT, "experts is null");
+}
+
+/* Bytes that this process has sent by TCP, which is used between nodes alone. */
+static uint64_t bytes_crossed(void)
+{
+    uint64_t sent = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        struct tcp_info info = {0};
+        socklen_t bytes = sizeof info;
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0)
+            sent += info.tcpi_bytes_sent;
+    }
+    return sent;
+}
+
+/* Each token goes to all members: dispatch, and then combine, send each token's bytes to other
+ * nodes `crossings` times, and little more. */
+static int crossings;
+
+static void run_crossed(void)
+{
+    struct instance in = {.seed = 1};
+    weft_stream stream;
+    weft_experts *experts;
+    uint32_t tokens = 64, hidden = 4096, n = (uint32_t)n_pes;
+    in.attr = (weft_experts_attr){.size = sizeof in.attr,
+                                  .tokens = tokens,
+                                  .hidden = hidden,
+                                  .experts = n,
+                                  .top = n,
+                                  .type = WEFT_FLOAT,
+                                  .result_type = WEFT_FLOAT};
+    set_team(&in, weft_team_world(job));
+    OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
+    struct buffers b = make_buffers(&in, experts);
+    int64_t *idx = malloc((size_t)tokens * n * sizeof *idx);
+    for (uint32_t i = 0; i < tokens * n; i++)
+        idx[i] = i % n;
+    store(b.topk_idx, idx, (size_t)tokens * n * sizeof *idx);
+    OK(weft_stream_create(&stream));
+    const weft_experts_tokens sent = {
+        .size = sizeof sent, .tokens = tokens, .x = b.x, .topk_idx = b.topk_idx};
+    const weft_experts_rows rows = {.size = sizeof rows};
+    uint64_t begun = bytes_crossed();
+    OK(weft_experts_dispatch_send_on_stream(experts, b.layout, &sent, stream));
+    OK(weft_experts_dispatch_receive_on_stream(experts, &rows, b.layout, stream));
+    OK(weft_stream_synchronize(stream));
+    uint64_t dispatched = bytes_crossed();
+    OK(weft_experts_combine_send_on_stream(experts, NULL, NULL, b.layout, stream));
+    OK(weft_experts_combine_receive_on_stream(experts, b.y, NULL, b.layout, stream));
+    OK(weft_stream_synchronize(stream));
+    double all = (double)tokens * hidden * sizeof(float);
+    double there = (double)(dispatched - begun) / all;
+    double back = (double)(bytes_crossed() - dispatched) / all;
+    CHECK_MSG(there >= crossings && there < crossings * 1.1, "bytes crossed %.3f times", there);
+    CHECK_MSG(back >= crossings && back < crossings * 1.1, "results crossed %.3f times", back);
+    OK(weft_experts_destroy(experts));
+    OK(weft_stream_destroy(stream));
+    free(idx);
+    free_buffers(&b);
 }
 
 /* ------------------------------------------------------------------------------ late members */
@@ -554,15 +750,15 @@ static void sleep_a_while(void *arg)
 /* A member still reads its rows in place when the others dispatch again, with a known layout. */
 static void run_late(void)
 {
-    struct instance in = draw_instance(5, weft_team_world(job), n_pes);
+    struct instance in = draw_instance(5, weft_team_world(job));
     weft_experts *experts;
     weft_stream stream;
     void *x;
     float *scales;
     in.in_place = true;
-    struct buffers b = make_buffers(&in);
     OK(weft_stream_create(&stream));
     OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
+    struct buffers b = make_buffers(&in, experts);
     OK(weft_experts_received(experts, &x, &scales));
     weft_experts_tokens tokens = tokens_arg(&in, &b, false);
     weft_experts_rows rows = rows_arg(&in, &b, false);
@@ -599,13 +795,12 @@ static void run_twice(void)
     in.attr.tokens = 1000;
     weft_experts *experts;
     weft_stream stream;
-    in.members = n_pes;
-    in.self = me;
-    struct buffers b = make_buffers(&in);
+    set_team(&in, weft_team_world(job));
+    OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
+    struct buffers b = make_buffers(&in, experts);
     char *other_results = room(most_rows(&in) * in.attr.hidden * 4);
     char *other_y = room(in.attr.tokens * in.attr.hidden * 4);
     OK(weft_stream_create(&stream));
-    OK(weft_experts_create(weft_team_world(job), &in.attr, &experts));
     const weft_experts_tokens tokens = tokens_arg(&in, &b, false);
     const weft_experts_rows rows = rows_arg(&in, &b, false);
     write_tokens(&in, &b, 0);
@@ -953,18 +1148,37 @@ static void wrong_arguments(void)
     barrier();
 }
 
+/* Puts this PE on the node of the even PEs or on that of the odd ones, before the job begins: the
+ * node is the PE's number divided by the variable. */
+static void mix_nodes(void)
+{
+    char text[16];
+    const char *number = getenv("WEFT_PE");
+    int pe = number ? atoi(number) : 0;
+    snprintf(text, sizeof text, "%d", pe % 2 ? pe : pe + 1);
+    setenv("WEFT_TEST_NODE_PES", text, 1);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"large", run_large},     {"late", run_late},
-                 {"twice", run_twice},     {"rounds", run_rounds},
-                 {"absent", absent},       {"rows", wrong_rows},
-                 {"expert", wrong_expert}, {"known_tokens", wrong_tokens},
-                 {"attr", wrong_attr},     {"order", wrong_order},
-                 {"null", wrong_arguments}};
+    } cases[] = {{"large", run_large},           {"late", run_late},
+                 {"twice", run_twice},           {"rounds", run_rounds},
+                 {"dropped", run_dropped},       {"sizes", run_sizes},
+                 {"crossed", run_crossed},       {"absent", absent},
+                 {"rows", wrong_rows},           {"expert", wrong_expert},
+                 {"known_tokens", wrong_tokens}, {"attr", wrong_attr},
+                 {"order", wrong_order},         {"null", wrong_arguments}};
+    if (argc > 1 && strcmp(argv[1], "mixed") == 0) {
+        mix_nodes();
+        argc--;
+        argv++;
+    }
     device_begin();
+    find_nodes();
+    crossings = argc > 2 ? atoi(argv[2]) : 0;
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
         if (strcmp(argv[1], cases[i].name) == 0) {
             cases[i].run();

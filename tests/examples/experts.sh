@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # experts.sh EXPERTS WEFT: dispatch and combine of the experts' example, which compares itself bit
-# for bit with a serial loop: 1 to 4 PEs; balanced and skewed routing, and all tokens to one expert;
+# for bit with a serial loop: 1 to 4 PEs, also on two nodes; balanced and skewed routing, and all tokens to one expert;
 # experts without tokens, PEs without experts, one expert for each token; more rows than room; a
 # PE that is killed; invalid use.
 set -u
@@ -49,6 +49,9 @@ says '111 rows were sent to PE 0, and rows is 110: those beyond were dropped'
 for path in staged net; do
     WEFT_PATH=$path right
 done
+# Two nodes, where results of the other one are added first.
+pes=4
+WEFT_TEST_NODE_PES=2 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo right
 
 # A wrong bit is detected: another seed at one PE.
 cat > one << 'END'

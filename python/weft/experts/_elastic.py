@@ -11,7 +11,7 @@ from ..errors import InvalidArgument, Unsupported
 from ._buffer import Buffer
 from ._event import EventHandle, EventOverlap
 from ._exchange import Exchange, Handle
-from ._options import aligned, refuse
+from ._options import aligned, local_size, refuse
 
 torch: Any = import_module("torch")
 
@@ -82,7 +82,8 @@ class ElasticBuffer:
                              **options: Any) -> int:
         """Returns the bytes that dispatch and combine of num_max_tokens_per_rank tokens of hidden
         elements take at a rank of the group. num_topk: experts of a token (0: 8);
-        use_fp8_dispatch: tokens go in FP8; options: no effect."""
+        use_fp8_dispatch: tokens go in FP8; options: no effect. torchrun says how many ranks are on
+        a node; else all are on one."""
         attr, size = b.weft_experts_attr(), b.weft_experts_size()
         attr.size, attr.tokens, attr.hidden = ctypes.sizeof(attr), num_max_tokens_per_rank, hidden
         attr.top = num_topk or 8
@@ -90,6 +91,7 @@ class ElasticBuffer:
         attr.scales = aligned(hidden // 128, 4) if use_fp8_dispatch else 0
         attr.type = b.WEFT_FP8_E4M3 if use_fp8_dispatch else b.WEFT_BFLOAT16
         attr.result_type = b.WEFT_BFLOAT16
+        attr.node_members = local_size()
         check(calls.experts_sizes(group.size(), ctypes.byref(attr), ctypes.byref(size)))
         return int(size.symmetric)
 

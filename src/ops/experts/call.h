@@ -49,6 +49,34 @@ struct experts_choice {
     float weight;
 };
 
+/* What a relay knows of the tokens of a PE that it relays to its node. */
+struct experts_head {
+    uint32_t rows[EXPERTS_PARTS_MOST]; /* their number up to the end of each part */
+    uint32_t first;                    /* the first of the PE's `returned` for their sums */
+};
+
+/* Arrays with one element, or `top` choices, for each row. */
+struct experts_arrays {
+    char *x, *scales;
+    struct experts_choice *choices;
+};
+
+/* Nodes of the team whose members relay rows and results between nodes (nodes.h). */
+struct experts_nodes {
+    uint32_t n;                          /* number of nodes; 0: there are no relays */
+    uint32_t mine, rank;                 /* own node, and own index among its members */
+    uint32_t sources;                    /* number of PEs whose tokens this PE relays */
+    const int32_t *of, *first, *members; /* as in struct team_nodes */
+
+    /* Symmetric memory of a relay. That of a dispatch and that of a combine overlap. Each source
+     * has tokens_most slots for rows, and for results experts_part_results(). */
+    struct experts_head *heads; /* [sources] */
+    int32_t *places;            /* [slots][members of the node] rows among those of the source */
+    struct experts_arrays rows; /* [slots] */
+    char *results;
+    float *weights; /* [results][top] */
+};
+
 /* Numbers of the latest rounds of the short form. */
 struct experts_rounds {
     uint64_t sent, received;
@@ -57,7 +85,9 @@ struct experts_rounds {
 struct experts_call {
     /* sizes */
     uint32_t members, me; /* of the team */
+    uint32_t position;    /* of this PE in the order of nodes (nodes.h) */
     uint32_t tokens;      /* own tokens in this dispatch */
+    uint32_t tokens_most; /* of a PE in any dispatch */
     uint32_t experts, top, rows, parts;
     uint32_t token_bytes, scale_bytes, result_bytes; /* of a token */
     int32_t result_type;                             /* a weft_type */
@@ -67,7 +97,7 @@ struct experts_call {
     /* symmetric memory */
     char *rows_in, *scales_in;         /* received rows */
     struct experts_choice *choices_in; /* [rows][top] */
-    char *returned;                    /* [tokens * min(top, members)] results */
+    char *returned;                    /* results of other members for own tokens, and sums */
     float *weights_returned;           /* [the same][top] */
     uint32_t *counts;                  /* [members][count_words] */
 
@@ -77,7 +107,6 @@ struct experts_call {
     char *slots;
     uint64_t set_bytes;
     uint32_t head_pieces, row_pieces, result_pieces; /* of a head and of a slot */
-    uint32_t tokens_most;                            /* slots for rows of each member */
     int32_t team;
     struct experts_rounds *rounds;
 
@@ -86,6 +115,8 @@ struct experts_call {
     uint32_t *own_counts;           /* [count_words] */
     struct experts_choice *choices; /* [tokens][top] */
     struct experts_error *error;
+
+    struct experts_nodes nodes;
 
     uint32_t *layout;
     /* The counts of all members: those of the layout, or `counts` before they are copied there. */
@@ -120,6 +151,8 @@ struct experts_call {
     X(receive, EXPERTS_ROW_THREADS)                                                                \
     X(return, EXPERTS_ROW_THREADS)                                                                 \
     X(sum, EXPERTS_ROW_THREADS)                                                                    \
+    X(relay_rows, EXPERTS_ROW_THREADS)                                                             \
+    X(relay_sums, EXPERTS_ROW_THREADS)                                                             \
     X(short_send, EXPERTS_ROW_THREADS)                                                             \
     X(short_receive, EXPERTS_ROW_THREADS)                                                          \
     X(short_return, EXPERTS_ROW_THREADS)                                                           \

@@ -102,9 +102,6 @@ static weft_status check_experts_attr(const char *function, int members, const w
 
 /* ------------------------------------------------------------------------------- short form */
 
-/* Values of WEFT_TEST_EXPERTS. */
-enum { FORM_LONG = 1, FORM_SHORT = 2 };
-
 /* The short form is chosen for at most so many bytes of tokens, or of results, of one PE: with 256
  * tokens of 14 KiB on two H200 it is slower than the long one (docs/experts.md); and for at most so
  * many bytes of slots. */
@@ -121,10 +118,10 @@ static size_t size_slots(struct experts_call *c, size_t tokens)
 {
     size_t n = c->members, top = c->top, form = (size_t)config_choice(CONFIG_TEST_EXPERTS);
     size_t returned = top < n - 1 ? top : n - 1;
-    if (form == FORM_LONG || n < 2 || n > EXPERTS_SHORT_MEMBERS || tokens > EXPERTS_SHORT_TOKENS ||
-        tokens * n > EXPERTS_SHORT_PLACES || c->experts > EXPERTS_SHORT_EXPERTS || c->parts > 1)
+    if (form == EXPERTS_FORM_LONG || c->nodes.n || n < 2 || n > EXPERTS_SHORT_MEMBERS ||
+        tokens > EXPERTS_SHORT_TOKENS || tokens * n > EXPERTS_SHORT_PLACES ||
+        c->experts > EXPERTS_SHORT_EXPERTS || c->parts > 1)
         return 0;
-    c->tokens_most = (uint32_t)tokens;
     c->head_pieces =
         count_pieces(EXPERTS_HEAD + EXPERTS_COUNT_WORDS(n, c->experts) * sizeof *c->counts);
     c->row_pieces = count_pieces(c->token_bytes + c->scale_bytes + top * sizeof *c->choices);
@@ -133,11 +130,10 @@ static size_t size_slots(struct experts_call *c, size_t tokens)
     c->set_bytes = (n * c->head_pieces + (rows > results ? rows : results)) * EXPERTS_PIECE_WIRE;
     bool few = tokens * c->token_bytes <= short_bytes && tokens * c->result_bytes <= short_bytes &&
                2 * c->set_bytes <= short_slots;
-    return few || form == FORM_SHORT ? 2 * c->set_bytes : 0;
+    return few || form == EXPERTS_FORM_SHORT ? 2 * c->set_bytes : 0;
 }
 
-/* Whether device code of this PE loads and stores in the memory of all members. */
-static bool reaches_members(const struct weft_team *team)
+bool experts_reaches_members(const struct weft_team *team)
 {
     struct device_view *view;
     if (!device_state_of(team->job, &view) || !view)
@@ -155,8 +151,8 @@ static bool reaches_members(const struct weft_team *team)
 static weft_status choose_form(struct weft_experts *e)
 {
     struct weft_team *team = e->team;
-    int32_t works = reaches_members(team), *all = team->scratch;
-    bool wanted = config_choice(CONFIG_TEST_EXPERTS) == FORM_SHORT;
+    int32_t works = experts_reaches_members(team), *all = team->scratch;
+    bool wanted = config_choice(CONFIG_TEST_EXPERTS) == EXPERTS_FORM_SHORT;
     weft_status status = WEFT_OK;
     if (device_target() != WEFT_SIMT)
         status = coll_kernel_test_ll128(team, &wanted);
@@ -182,13 +178,36 @@ static void *take(char *base, size_t *used, size_t n, size_t bytes)
     return piece;
 }
 
+/* Sets the addresses of what relays need. What a dispatch and a combine need overlaps. */
+static void place_relays(struct experts_call *c, const struct experts_division *d, char *base,
+                         size_t *used)
+{
+    struct experts_nodes *nodes = &c->nodes;
+    size_t slots = d->sources * c->tokens_most;
+    size_t results = d->results * ((c->tokens_most + c->parts - 1) / c->parts);
+    nodes->of = take(base, used, c->members, sizeof *nodes->of);
+    nodes->first = take(base, used, d->nodes + 1, sizeof *nodes->first);
+    nodes->members = take(base, used, c->members, sizeof *nodes->members);
+    size_t combine = *used;
+    nodes->heads = take(base, used, d->sources, sizeof *nodes->heads);
+    nodes->places = take(base, used, d->places * c->tokens_most, sizeof *nodes->places);
+    nodes->rows.x = take(base, used, slots, c->token_bytes);
+    nodes->rows.scales = take(base, used, slots, c->scale_bytes);
+    nodes->rows.choices = take(base, used, slots * c->top, sizeof *nodes->rows.choices);
+    nodes->results = take(base, &combine, results, c->result_bytes);
+    nodes->weights = take(base, &combine, results * c->top, sizeof *nodes->weights);
+    *used = combine > *used ? combine : *used;
+}
+
 /* Sets the sizes of `c`, and the pointers into the memory at `base`. Returns its size in bytes. */
 static size_t place_memory(struct experts_call *c, int members, const weft_experts_attr *a,
-                           char *base)
+                           const struct experts_division *d, char *base)
 {
     size_t used = 0, tokens = a->tokens, n = (size_t)members, top = a->top;
     size_t words = EXPERTS_COUNT_WORDS(n, (size_t)a->experts);
     c->members = (uint32_t)members;
+    c->nodes.n = (uint32_t)d->nodes;
+    c->tokens_most = a->tokens;
     c->experts = a->experts;
     c->top = a->top;
     c->rows = a->rows && a->rows < tokens * n ? a->rows : (uint32_t)(tokens * n);
@@ -197,8 +216,7 @@ static size_t place_memory(struct experts_call *c, int members, const weft_exper
     c->result_bytes = a->hidden * (uint32_t)type_bytes(a->result_type);
     c->result_type = a->result_type;
     c->parts = members == 1 || tokens * c->result_bytes < part_bytes ? 1 : EXPERTS_PARTS_MOST;
-    /* Results return from other members alone. */
-    size_t returned = tokens * (top < n - 1 ? top : n - 1);
+    size_t returned = tokens * d->returned;
     c->rows_in = take(base, &used, c->rows, c->token_bytes);
     c->scales_in = take(base, &used, c->rows, c->scale_bytes);
     c->choices_in = take(base, &used, c->rows * top, sizeof *c->choices_in);
@@ -209,6 +227,8 @@ static size_t place_memory(struct experts_call *c, int members, const weft_exper
     c->choices = take(base, &used, tokens * top, sizeof *c->choices);
     c->error = take(base, &used, 1, sizeof *c->error);
     c->pes = take(base, &used, n, sizeof *c->pes);
+    if (d->nodes)
+        place_relays(c, d, base, &used);
     size_t slots = size_slots(c, tokens);
     if (slots) {
         c->rounds = take(base, &used, 1, sizeof *c->rounds);
@@ -217,10 +237,25 @@ static size_t place_memory(struct experts_call *c, int members, const weft_exper
     return used;
 }
 
-static size_t layout_bytes(int members, const weft_experts_attr *a)
+/* The layout of nodes.h. */
+static size_t layout_bytes(int members, const weft_experts_attr *a,
+                           const struct experts_division *d)
 {
-    return (EXPERTS_PLACES_AT(members, (size_t)a->experts) + (size_t)a->tokens * (size_t)members) *
-           sizeof(uint32_t);
+    size_t columns = (size_t)members + d->nodes + d->places;
+    return (EXPERTS_PLACES_AT(members, (size_t)a->experts) + a->tokens * columns) *
+               sizeof(uint32_t) +
+           (d->nodes + d->sources) * sizeof(struct experts_head);
+}
+
+/* Not less than those of any division: each member that is outside a node adds one place, and as
+ * many members as the node has, less one, may be added by rounding up. */
+static struct experts_division largest_division(int members)
+{
+    size_t others = (size_t)members - 1;
+    struct experts_division none = {0};
+    return members < 3
+               ? none
+               : (struct experts_division){.nodes = others, .places = others, .sources = others};
 }
 
 WEFT_EXPORT weft_status weft_experts_sizes(int members, const weft_experts_attr *attr,
@@ -232,8 +267,21 @@ WEFT_EXPORT weft_status weft_experts_sizes(int members, const weft_experts_attr 
         status = base_fail(WEFT_ERR_ARGUMENT, "weft_experts_sizes: size is null");
     if (status)
         return status;
-    size->symmetric = place_memory(&unused, members, attr, NULL);
-    size->layout = layout_bytes(members, attr);
+    const struct experts_division division = experts_divide_evenly((size_t)members, attr->top,
+                                                                   attr->node_members),
+                                  largest = largest_division(members);
+    size->symmetric = place_memory(&unused, members, attr, &division, NULL);
+    size->layout = layout_bytes(members, attr, &largest);
+    size->relays = division.nodes > 0;
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_experts_query(const weft_experts *e, weft_experts_size *size)
+{
+    if (!e || !size)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_experts_query: %s is null",
+                         e ? "size" : "experts");
+    *size = e->size;
     return WEFT_OK;
 }
 
@@ -246,16 +294,30 @@ static weft_status write_pes(struct weft_experts *e)
 
 static weft_status allocate(struct weft_experts *e)
 {
-    struct weft_job *job = e->team->job;
-    size_t bytes = place_memory(&e->call, e->team->n, &e->attr, NULL);
-    weft_status status =
-        weft_alloc(job, weft_device_kind(job), bytes, ALIGN, WEFT_ALLOC_ZERO, &e->memory);
+    struct weft_team *team = e->team;
+    struct weft_job *job = team->job;
+    weft_status status = WEFT_OK;
+    bool relays = experts_has_relays(team, e->attr.top, &status);
     if (status)
         return status;
-    place_memory(&e->call, e->team->n, &e->attr, e->memory);
-    e->call.me = (uint32_t)e->team->me;
-    e->call.team = e->team->slot;
+    const struct experts_division d =
+        experts_divide((size_t)team->n, e->attr.top, relays ? (size_t)team->nodes->n : 0,
+                       relays ? team->nodes->first : NULL);
+    e->size.symmetric = place_memory(&e->call, team->n, &e->attr, &d, NULL);
+    e->size.layout = layout_bytes(team->n, &e->attr, &d);
+    e->size.relays = relays;
+    status = weft_alloc(job, weft_device_kind(job), e->size.symmetric, ALIGN, WEFT_ALLOC_ZERO,
+                        &e->memory);
+    if (status)
+        return status;
+    place_memory(&e->call, team->n, &e->attr, &d, e->memory);
+    e->call.me = e->call.position = (uint32_t)team->me;
+    e->call.team = team->slot;
     status = write_pes(e);
+    if (relays) {
+        weft_status made = experts_nodes_create(e);
+        status = status ? status : made;
+    }
     if (e->call.slots) {
         weft_status chosen = choose_form(e);
         status = status ? status : chosen;
@@ -308,9 +370,10 @@ WEFT_EXPORT weft_status weft_experts_destroy(weft_experts *e)
     if (atomic_load(&e->team->job->state) != JOB_RUNNING)
         return job_finalized("weft_experts_destroy");
     weft_status status = weft_free(e->team->job, e->memory);
+    weft_status destroyed = weft_team_destroy(e->node);
     experts_events_destroy(e);
     free(e);
-    return status;
+    return status ? status : destroyed;
 }
 
 /* ---------------------------------------------------------------------------------- queries */

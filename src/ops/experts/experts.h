@@ -15,6 +15,14 @@ enum experts_kernel {
         EXPERTS_KERNEL_COUNT
 };
 
+/* Values of WEFT_TEST_EXPERTS. */
+enum {
+    EXPERTS_FORM_LONG = 1,
+    EXPERTS_FORM_SHORT = 2,
+    EXPERTS_FORM_DIRECT = 3,
+    EXPERTS_FORM_RELAY = 4
+};
+
 enum experts_step {
     EXPERTS_IDLE, /* nothing is in flight */
     EXPERTS_DISPATCHING,
@@ -24,7 +32,9 @@ enum experts_step {
 
 struct weft_experts {
     struct weft_team *team;
+    struct weft_team *node; /* the members on this PE's node; NULL: no relays */
     weft_experts_attr attr;
+    weft_experts_size size;
     void *memory;                /* symmetric; the pointers of `call` lie in it */
     struct experts_call call;    /* what all calls have in common */
     struct experts_call combine; /* of the combine in flight */
@@ -37,6 +47,35 @@ struct weft_experts {
     weft_event came[EXPERTS_PARTS_MOST], summed;
     unsigned short_blocks; /* of the sending kernels of the short form */
 };
+
+/* Sizes that follow from the nodes on which members are. Those of a relay are the largest of all
+ * PEs. */
+struct experts_division {
+    size_t nodes;    /* 0: no relays, the others but `returned` are 0 */
+    size_t returned; /* results and sums that return for a token */
+    size_t sources;  /* PEs whose tokens one relay serves */
+    size_t places;   /* sources * members of the relay's node */
+    size_t results;  /* results that come to a relay for one token of each source */
+};
+
+/* Members first[k] to before first[k + 1] in the order of nodes are on node k. nodes: 0: no relays.
+ * top: experts of a token. */
+struct experts_division experts_divide(size_t members, size_t top, size_t nodes, const int *first);
+
+/* With node_members members on each node; the last one has what remains. Without relays where they
+ * do not save time. */
+struct experts_division experts_divide_evenly(size_t members, size_t top, size_t node_members);
+
+/* Whether device code of this PE loads and stores in the memory of all members. */
+bool experts_reaches_members(const struct weft_team *team);
+
+/* Whether an object of the team has relays: some members share a node, some do not reach the memory
+ * of others by load and store, and relays save time. Collective over the team. */
+bool experts_has_relays(struct weft_team *team, size_t top, weft_status *status);
+
+/* Makes the team of the node, and fills call.nodes but for the addresses, and the arrays there.
+ * Collective over the team. */
+weft_status experts_nodes_create(struct weft_experts *e);
 
 /* Launches a kernel on a stream of the target. The GPU's kernels are loaded at their first use. */
 weft_status experts_launch(struct weft_experts *experts, enum experts_kernel kernel,

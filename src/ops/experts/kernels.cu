@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of kernels.h and short.h for GPUs. launch.c launches them. */
+/* The kernels of kernels.h, relay.h and short.h for GPUs. launch.c launches them. */
+#include "ops/experts/relay.h"
 #include "ops/experts/short.h"
 
 #define KERNEL(name, threads)                                                                      \

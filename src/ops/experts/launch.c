@@ -5,6 +5,7 @@
 
 #include "job/device_state.h"
 #include "job/late_image.h"
+#include "ops/experts/relay.h"
 #include "ops/experts/short.h"
 
 #include <weft/simt_executor.h>

@@ -254,12 +254,6 @@ struct experts_plan {
     char **slots;            /* [members] */
 };
 
-/* The member that owns an expert: the last one whose first expert is not after it. */
-WEFT_DEVICE uint32_t experts_owner(const struct experts_call *c, uint32_t expert)
-{
-    return ((expert + 1) * c->members - 1) / c->experts;
-}
-
 /* Reads the choices of all tokens. */
 WEFT_DEVICE void experts_plan_choices(const struct experts_call *c, struct experts_plan plan)
 {
@@ -312,7 +306,7 @@ WEFT_DEVICE void experts_plan_places(const struct experts_call *c, struct expert
 WEFT_DEVICE void experts_plan_known(const struct experts_call *c, struct experts_plan plan,
                                     uint32_t tokens)
 {
-    const int32_t *places = experts_places(c);
+    const int32_t *places = experts_places(c, 0);
     FOR_THREADS(i, tokens * c->members)
     {
         plan.place[i] = (uint16_t)places[i];
@@ -506,7 +500,7 @@ WEFT_DEVICE void experts_short_send(const struct experts_call *c)
     if (c->known)
         return;
     FOR_ALL(i, tokens * c->members)
-    experts_places(c)[i] = place[i] == SHORT_NO_PLACE ? -1 : place[i];
+    experts_places(c, 0)[i] = place[i] == SHORT_NO_PLACE ? -1 : place[i];
     if (weft_dev_grid_rank() == 0)
         c->layout[0] = tokens;
 }
@@ -830,7 +824,7 @@ WEFT_DEVICE void experts_add_members(struct experts_round *r, uint32_t bits, uin
 /* The place of token t at member `member` in a lane; -1: none, or there is no such member. */
 WEFT_DEVICE int32_t experts_place_of(const struct experts_call *c, size_t t, uint32_t member)
 {
-    return member < c->members ? experts_places(c)[t * c->members + member] : -1;
+    return member < c->members ? experts_places(c, t)[member] : -1;
 }
 
 /* Adds the results of the tokens. A warp adds one piece of a token, and loads the places of the
@@ -863,7 +857,8 @@ WEFT_DEVICE void experts_short_sum(const struct experts_call *c)
 {
     WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS]);
     WEFT_SHARED(uint32_t, remote, [EXPERTS_SHORT_MEMBERS]);
-    struct experts_sources from = {first, remote};
+    struct experts_values none = {NULL, NULL};
+    struct experts_sources from = {first, remote, c->me, c->members, none, NULL, NULL};
     struct experts_round r = experts_receive_begin(c);
     FOR_THREADS(i, c->members)
     {

@@ -5,7 +5,13 @@
  * the exchange of counts or, with a known layout, by a barrier; so its puts arrive after the
  * owner's stream has ended the previous combine, which reads received rows. The puts of a combine
  * arrive after the barrier of the dispatch before it; without one in between, a barrier comes
- * first. The short form needs none of these: see short.h. */
+ * first. The short form needs none of these: see short.h.
+ *
+ * Relays (nodes.h) put rows on between the barrier of a dispatch and a barrier of the node, and
+ * sums between a barrier of the node and that of a combine. So the memory of relays is that of a
+ * dispatch until the barrier of its nodes, and of combines from there until members synchronise for
+ * the next dispatch. Each part of a combine uses it again: a barrier of all members ends the part.
+ */
 #include "ops/experts/experts.h"
 
 #include "base/status.h"
@@ -39,6 +45,21 @@ static weft_status check_step(const char *function, const weft_experts *e, enum 
 static weft_status meet(const weft_experts *e, weft_stream stream)
 {
     return e->call.members > 1 ? weft_barrier_on_stream(e->team, stream) : WEFT_OK;
+}
+
+/* After members have put rows, or results, to relays: runs the kernel of a relay. */
+static weft_status relay(weft_experts *e, enum experts_kernel kernel, const struct experts_call *c,
+                         weft_stream stream)
+{
+    if (e->call.nodes.sources == 0)
+        return WEFT_OK;
+    return experts_launch(e, kernel, e->blocks, e->threads, c, stream);
+}
+
+/* Waits for the members of the own node, between which the kernels of relays move rows. */
+static weft_status meet_node(const weft_experts *e, weft_stream stream)
+{
+    return e->node && e->node->n > 1 ? weft_barrier_on_stream(e->node, stream) : WEFT_OK;
 }
 
 static weft_status check_aligned(const char *function, const char *what, const void *address)
@@ -109,8 +130,8 @@ static weft_status compute_layout(weft_experts *e, struct experts_call *c, weft_
     unsigned copiers = e->blocks / 2;
     if (c->members == 1)
         c->own_counts = c->layout + EXPERTS_LAYOUT_HEAD;
-    weft_status status =
-        experts_launch(e, EXPERTS_place, c->members + copiers, e->many_threads, c, stream);
+    weft_status status = experts_launch(e, EXPERTS_place, c->members + c->nodes.n + copiers,
+                                        e->many_threads, c, stream);
     if (status || c->members == 1)
         return status;
     size_t bytes = EXPERTS_COUNT_WORDS((size_t)c->members, c->experts) * sizeof *c->counts;
@@ -145,8 +166,7 @@ WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, vo
 
 WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
                                                                 const weft_experts_rows *rows,
-                                                                const void *layout,
-                                                                weft_stream stream)
+                                                                void *layout, weft_stream stream)
 {
     static const char name[] = "weft_experts_dispatch_receive_on_stream";
     weft_status status = check_call(name, e, layout, stream);
@@ -177,10 +197,15 @@ WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
     c.to_weights = rows->topk_weights;
     c.to_n_rows = rows->n_rows;
     c.to_n_tokens = rows->n_tokens;
-    if (c.slots)
+    if (c.slots) {
         status = experts_launch(e, EXPERTS_short_receive, e->blocks, e->threads, &c, stream);
-    else
-        status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    } else {
+        status = relay(e, EXPERTS_relay_rows, &c, stream);
+        if (!status)
+            status = meet_node(e, stream);
+        if (!status)
+            status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    }
     if (!status) {
         e->step = EXPERTS_DISPATCHED;
         e->captured = is_capturing(e, stream);
@@ -190,12 +215,16 @@ WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
 
 /* -------------------------------------------------------------------------------- combine */
 
-/* Returns results part by part. */
+/* Returns results part by part, to relays and from there. */
 static weft_status return_parts(weft_experts *e, struct experts_call *c, weft_stream stream)
 {
     weft_status status = WEFT_OK;
     for (c->part = 0; c->part < c->parts && !status; c->part++) {
         status = experts_launch(e, EXPERTS_return, e->blocks, e->threads, c, stream);
+        if (!status)
+            status = meet_node(e, stream);
+        if (!status)
+            status = relay(e, EXPERTS_relay_sums, c, stream);
         if (status || c->part + 1 == c->parts)
             continue;
         status = weft_barrier_on_stream(e->team, stream);

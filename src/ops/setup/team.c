@@ -3,6 +3,8 @@
  * area that is free at all of them. Each PE keeps a bitmap of its free slots in the system segment.
  * A split reads the bitmaps of the whole parent, so every member finds the same lowest free slot.
  * PEs of the parent that are not in the new team need no slot, but take part in the collective. */
+#include "ops/setup/team.h"
+
 #include "job/device_state.h"
 #include "ops/coll/coll.h"
 
@@ -182,6 +184,20 @@ WEFT_EXPORT weft_status weft_team_split_2d(weft_team *parent, int xrange, weft_t
         pes[i] = parent->pes[column + i * xrange];
     if (!status)
         status = split_team(parent, pes, height, true, yteam);
+    free(pes);
+    return status;
+}
+
+weft_status team_split_node(struct weft_team *parent, struct weft_team **team)
+{
+    const struct team_nodes *nodes = parent->nodes;
+    int first = nodes->first[nodes->mine], n = nodes->first[nodes->mine + 1] - first;
+    int *pes = malloc((size_t)n * sizeof *pes);
+    if (!pes)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a team of %d PEs", n);
+    for (int i = 0; i < n; i++)
+        pes[i] = parent->pes[nodes->members[first + i]];
+    weft_status status = split_team(parent, pes, n, true, team);
     free(pes);
     return status;
 }
