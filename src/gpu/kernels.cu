@@ -187,30 +187,29 @@ WEFT_DEVICE int64_t ordered_bits(int64_t value, int width, int is_signed)
     return width == 8 && !is_signed ? (int64_t)((uint64_t)value ^ 0x8000000000000000ull) : value;
 }
 
-/* One thread waits until the comparison with *at holds. seen, met (1 or 0): in pinned host memory,
- * or NULL. Without a black box a timeout is not an error. */
+/* One thread waits until the comparison with *at holds, or the job has failed. seen, met (1 or 0):
+ * in pinned host memory, or NULL. Without a black box a timeout is not an error. */
 KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64_t value,
                         struct gpu_reporting reporting, uint64_t *seen, uint64_t *met)
 {
-    struct limit limit = limit_start(reporting.limit_ns);
-    int64_t wanted = ordered_bits(value, width, is_signed);
-    int64_t now = load_value(at, width, is_signed), last = now;
+    struct wait_progress p = {0, 0, 0};
+    enum wait_state state = WAIT_ON;
+    int64_t wanted = ordered_bits(value, width, is_signed), now;
     int good;
-    while (!(good = compare_values(ordered_bits(now, width, is_signed), cmp, wanted))) {
-        if (now != last) /* the limit counts from the last change */
-            limit = limit_start(reporting.limit_ns);
-        last = now;
-        if (limit_passed(&limit))
-            break;
+    for (;;) {
         now = load_value(at, width, is_signed);
+        good = compare_values(ordered_bits(now, width, is_signed), cmp, wanted);
+        if (good || state != WAIT_ON)
+            break;
+        state = check_wait_state(&p, &reporting, (uint64_t)now);
     }
     if (seen)
         *seen = (uint64_t)now;
     if (met)
         *met = (uint64_t)good;
-    if (!good && reporting.box)
+    if (!good && state == WAIT_EXPIRED && reporting.box)
         write_record(reporting.box, reporting.tickets, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, at,
-                     (uint64_t)value, (uint64_t)now, cmp, limit.start);
+                     (uint64_t)value, (uint64_t)now, cmp, p.changed);
 }
 
 /* One block. All operations of a member's stream before its barrier are visible to every member's

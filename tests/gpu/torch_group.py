@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over Weft with GPU tensors: collectives, messages, DistributedDataParallel,
-fully_shard and functional collectives. Not a test of the build: it needs a GPU and torch 2.
+fully_shard, pipelines and functional collectives. Not a test of the build: it needs a GPU and torch 2.
 
     torchrun --nproc_per_node 2 tests/gpu/torch_group.py     # ranks may share a GPU
 """
@@ -12,6 +12,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 import weft
 import weft.torch
@@ -248,6 +249,22 @@ if group._streams.usable[torch.cuda.current_device()]:
     dist.all_reduce(x)
     torch.cuda.synchronize()
     dist.barrier()
+
+# Pipeline parallelism: the gradients of a layer are those of the whole model at one rank.
+torch.manual_seed(3)
+layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh()).cuda() for _ in range(size)]
+batch = torch.randn(16, 64, device="cuda")
+for kind in (ScheduleGPipe, Schedule1F1B) if size > 1 else ():
+    whole = torch.nn.Sequential(*layers)
+    whole.zero_grad()
+    stage = PipelineStage(layers[rank], rank, size, batch.device, group=dist.new_group())
+    schedule = kind(stage, 4, loss_fn=torch.nn.functional.mse_loss)
+    schedule.step(*([batch] if rank == 0 else []),
+                  target=torch.ones_like(batch) if rank == size - 1 else None)
+    gradient = layers[rank][0].weight.grad.clone()
+    whole.zero_grad()
+    torch.nn.functional.mse_loss(whole(batch), torch.ones_like(batch)).backward()
+    assert torch.allclose(gradient, layers[rank][0].weight.grad, rtol=1e-4, atol=1e-7), kind
 
 torch.manual_seed(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 8).cuda())

@@ -332,6 +332,9 @@ WEFT_EXPORT weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t
                          "%s: kernels cannot read this host memory: only the GPU heap and the "
                          "pinned host heap can hold signals that streams wait for",
                          name);
+    status = device_watch_kernels(ctx->job);
+    if (status)
+        return status;
     int width = 8, is_signed = 0, how = (int)cmp;
     int64_t wanted = (int64_t)value;
     CUdeviceptr none = 0;
