@@ -42,7 +42,7 @@ weft_status weft_signal_on_stream(weft_ctx *ctx, uint64_t *signal, uint64_t valu
                                   weft_signal_op op, int pe, weft_stream stream);
 
 /* Holds the stream until *signal in the caller's own memory compares true with `value`, at most for
- * WEFT_WAIT_LIMIT. */
+ * WEFT_WAIT_LIMIT, and not when the job has failed (a PE has died). */
 weft_status weft_signal_wait_on_stream(weft_ctx *ctx, const uint64_t *signal, weft_cmp cmp,
                                        uint64_t value, weft_stream stream);
 
