@@ -172,6 +172,29 @@ const char *gpu_unpack(const char *begin, const char *end, char **unpacked)
     return *unpacked;
 }
 
+/* A line of PTX is "DIRECTIVE value // value for older GPUs": takes the second value. */
+static void take_older_value(char *ptx, const char *directive)
+{
+    char *line = strstr(ptx, directive);
+    if (!line)
+        return;
+    char *to = line + strlen(directive), *end = to + strcspn(to, "\n"), *from = strstr(to, "// ");
+    if (!from || from >= end)
+        return;
+    from += strlen("// ");
+    memmove(to, from, (size_t)(end - from));
+    memset(to + (end - from), ' ', (size_t)(from - to));
+}
+
+void gpu_ptx_lower(char *ptx)
+{
+    take_older_value(ptx, "\n.version ");
+    take_older_value(ptx, "\n.target ");
+    for (char *at = ptx; (at = strstr(at, "griddepcontrol"));)
+        while (*at && *at != '\n')
+            *at++ = ' ';
+}
+
 const char *gpu_code_kind(const struct gpu_code *code)
 {
     return code && code->amd ? "code object" : code && !code->ptx ? "cubin" : "PTX";

@@ -55,6 +55,14 @@ static CUresult load_code(const struct gpu_code *code, const struct gpu_device *
     const char *image = gpu_unpack(code->begin, code->end, &unpacked);
     if (!image)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (code->ptx && device->major < 9) {
+        if (!unpacked)
+            unpacked = strndup(code->begin, (size_t)(code->end - code->begin));
+        if (!unpacked)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        gpu_ptx_lower(unpacked);
+        image = unpacked;
+    }
     CUresult result = code->ptx ? compile_and_tell(device, image, module)
                                 : device->driver->ModuleLoadData(module, image);
     free(unpacked);

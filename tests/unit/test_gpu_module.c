@@ -110,6 +110,13 @@ static const struct gpu_code for_both[] = {CODE(1, false, 90, cubin_90),
                                            AMD(1, gfx942),
                                            {-1, false, 0, NULL, NULL, NULL}};
 
+#define PTX_OF(version, target, launches)                                                          \
+    "//\n.version " version "\n.target " target "\n\t" launches "\n\tadd.s32 %r1;\n\t" launches "\n"
+static const char newest[] = PTX_OF("7.8 // 6.4", "sm_90 // sm_70a", "griddepcontrol.wait;"),
+                  for_older[] = PTX_OF("6.4       ", "sm_70a         ", "                    ");
+static const struct gpu_code one_text[] = {CODE(1, true, 70, newest),
+                                           {-1, false, 0, NULL, NULL, NULL}};
+
 /* Loads the image, fills `calls` and `kind`, and returns the status. */
 static weft_status run(const struct gpu_code *codes, const char *name, const char **kind)
 {
@@ -140,6 +147,26 @@ static int prepare(void **state)
     major = 9;
     minor = 0;
     return 0;
+}
+
+static CUresult compare_text(CUmodule *module, const void *image)
+{
+    assert_string_equal(image, major >= 9 ? newest : for_older);
+    return answer(module, CUDA_SUCCESS);
+}
+
+/* GPUs before 9.0 get the text without what they lack, and the embedded one stays as it is. */
+static void older_gpus(void **state)
+{
+    const char *kind;
+    (void)state;
+    driver.ModuleLoadData = compare_text;
+    driver.ModuleLoadDataEx = NULL;
+    for (major = 7; major <= 12; major++) {
+        assert_int_equal(run(one_text, "some", &kind), WEFT_OK);
+        assert_string_equal(kind, "PTX");
+    }
+    assert_non_null(strstr(newest, "griddepcontrol"));
 }
 
 static void all_cpus_compile(void **state)
@@ -265,6 +292,7 @@ static void kernel_absent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(older_gpus, prepare),
         cmocka_unit_test_setup(all_cpus_compile, prepare),
         cmocka_unit_test_setup(cubin_of_the_generation, prepare),
         cmocka_unit_test_setup(cubin_refused, prepare),
