@@ -58,8 +58,8 @@ void program_add_code(const struct weft_image *image, const char *architecture, 
  * as it is. NULL: no memory. */
 const char *gpu_unpack(const char *begin, const char *end, char **unpacked);
 
-/* Edits the PTX of an image, which is for compute capability 9.0, for GPUs from 7.0 on: programmatic
- * dependent launches, which those do not have, are left out. */
+/* Edits the PTX of an image, which is for compute capability 9.0, for GPUs from 7.0 on: without
+ * programmatic dependent launches, which those do not have. */
 void gpu_ptx_lower(char *ptx);
 
 /* Returns "cubin", "PTX" or "code object". */
