@@ -56,9 +56,9 @@
  * Memory that the arguments name is device memory (on simt any memory), aligned to 16 bytes and
  * dense, in row-major order. The program may change sources of a send after its receive.
  *
- * Errors common to all: WEFT_ERR_ARGUMENT (null; names the value), _UNSUPPORTED (on GPUs of AMD;
- * more than 1024 members), _FINALIZED, and those of weft_barrier_on_stream(). What a kernel finds
- * wrong, weft_experts_check() reports. */
+ * Errors common to all: WEFT_ERR_ARGUMENT (null; names the value), _UNSUPPORTED (more than 1024
+ * members), _FINALIZED, and those of weft_barrier_on_stream(). What a kernel finds wrong,
+ * weft_experts_check() reports. */
 #ifndef WEFT_EXPERTS_H
 #define WEFT_EXPERTS_H
 

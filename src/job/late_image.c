@@ -13,7 +13,9 @@ static weft_status load(struct weft_job *job, struct late_image *image)
     struct gpu *gpu = job->gpu;
     const struct gpu_code *code;
     CUmodule module;
-    if (gpu->driver.vendor == GPU_VENDOR_AMD)
+    char have[80];
+    gpu_image_list_amd(image->image, have, sizeof have);
+    if (gpu->driver.vendor == GPU_VENDOR_AMD && !*have)
         return base_fail(WEFT_ERR_UNSUPPORTED,
                          "libweft has no kernels for %s on GPUs of AMD; call the operation in a "
                          "kernel of the program",
