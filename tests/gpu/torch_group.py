@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over Weft with GPU tensors: collectives, messages, DistributedDataParallel,
-fully_shard, pipelines and functional collectives. Not a test of the build: it needs a GPU and torch 2.
+fully_shard, pipelines and functional collectives. Not a test of the build: it needs a GPU and
+torch 2.
 
     torchrun --nproc_per_node 2 tests/gpu/torch_group.py     # ranks may share a GPU
 """

@@ -63,10 +63,9 @@ without_asan=(
     '^job\.'{file_disks,reducescatter,net.keys,net.reads} '^unit\.proxy' gpu_coll_scratch
     boot_exchange.rank
 )
-# tests_of FILE: a regular expression of the tests that it lists.
-tests_of() { grep -v '^#' "$1" | sed 's/\./\\./g' | paste -sd '|'; }
+asan_covered=$(grep -v '^#' tools/dev/asan_covered.txt | sed 's/\./\\./g' | paste -sd '|')
 short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
-    -E "$(IFS='|' && echo "${without_asan[*]}")|^($(tests_of tools/dev/asan_covered.txt))\$")
+    -E "$(IFS='|' && echo "${without_asan[*]}")|^($asan_covered)\$")
 short_sanitizer=(-DWEFT_RUN_ONLY=ON -DWEFT_UNITY=ON)
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
 
@@ -307,7 +306,7 @@ verb_test() {
     quick_kernels=1
     build default all || exit 1
     prepare_in_background
-    tests build "tests" ctest -LE 'fuzz|hosts|^long$' -E "^($(tests_of tools/dev/left_to_long.txt))\$"
+    tests build "tests" ctest -LE 'fuzz|hosts|^long$'
     note_absent
     check_format
     run_asan "${short_asan[@]}"
