@@ -16,7 +16,8 @@
 #define GPU_BYTES(symbol, file)                                                                    \
     __asm__(".pushsection .rodata, \"a\"\n"                                                        \
             ".balign 64\n" #symbol ":\n"                                                           \
-            ".incbin \"" file "\"\n" #symbol "_end:\n"                                             \
+            ".incbin \"" file "\"\n" #symbol                                                       \
+            "_end: .byte 0\n" /* the driver takes PTX as a string */                               \
             ".popsection\n");                                                                      \
     extern const char symbol[] __attribute__((visibility("hidden")));                              \
     extern const char symbol##_end[] __attribute__((visibility("hidden")));

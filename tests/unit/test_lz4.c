@@ -119,15 +119,19 @@ static void kernels_unpacked(void **state)
             continue; /* built without lz4 */
         char *content = lz4_decode(code->begin, bytes, &bytes);
         assert_non_null(content);
-        if (!code->ptx)
+        if (!code->ptx) {
             assert_memory_equal(content, "\177ELF", 4);
-        else
-            assert_non_null(strstr(content, code->arch == 70 ? ".version 6.4\n.target sm_70\n"
-                                                             : ".version 7.8\n.target sm_90\n"));
-        if (code->ptx)
+        } else {
+            bool coll = code->image == gpu_coll_kernels_image.image;
+            assert_non_null(strstr(content, "\n.version 7.8 // 6.4\n.target sm_90 // sm_70\n"));
+            assert_int_equal(strstr(content, "griddepcontrol.wait") != NULL, coll);
+            gpu_ptx_lower(content);
+            assert_int_equal(strlen(content), bytes);
+            assert_non_null(strstr(content, "\n.version 6.4 "));
+            assert_non_null(strstr(content, "\n.target sm_70 "));
+            assert_null(strstr(content, "griddepcontrol"));
             assert_non_null(strstr(content, ".entry weft_"));
-        if (code->ptx && code->image == gpu_coll_kernels_image.image)
-            assert_int_equal(strstr(content, "griddepcontrol.wait") != NULL, code->arch >= 90);
+        }
         free(content);
     }
 }
