@@ -9,11 +9,9 @@
  *     weft_experts *experts;
  *     weft_experts_create(team, &attr, &experts);
  *     ...
- *     weft_experts_dispatch_send_on_stream(experts, layout, &tokens, stream);
- *     weft_experts_dispatch_receive_on_stream(experts, &rows, layout, stream);
+ *     weft_experts_dispatch_on_stream(experts, &rows, layout, &tokens, stream);
  *     ...                                         (the experts turn rows.x into results)
- *     weft_experts_combine_send_on_stream(experts, results, NULL, layout, stream);
- *     weft_experts_combine_receive_on_stream(experts, y, NULL, layout, stream);
+ *     weft_experts_combine_on_stream(experts, y, NULL, results, NULL, layout, stream);
  *
  * Owners. Member p of the team owns the experts from floor(p * experts / n) to before
  * floor((p + 1) * experts / n), n members: with a multiple of n, the same number each.
@@ -48,13 +46,16 @@
  * the gradients of the weights return too. The backward pass of a combine is a dispatch with the
  * layout of the forward pass.
  *
- * Streams. send starts the transfer, receive waits for it; work that the program enqueues between
- * the two overlaps with it. Every member makes the same calls in the same order, and send and
- * receive alternate. The calls of one object are on one stream, or ordered by events. A CUDA graph
- * may capture them; it is replayed by all members, in the order of capture.
+ * Streams. A dispatch, and a combine, is one call, or a send, which starts the transfer, and a
+ * receive, which waits for it; work that the program enqueues between these two overlaps with it.
+ * Few tokens (docs/experts.md, short form) take one kernel in one call, and two kernels in two. A
+ * member may use one call where another uses two. Every member dispatches and combines in the same
+ * order, and send and receive alternate. The calls of one object are on one stream, or ordered by
+ * events. A CUDA graph may capture them; it is replayed by all members, in the order of capture.
  *
  * Memory that the arguments name is device memory (on simt any memory), aligned to 16 bytes and
- * dense, in row-major order. The program may change sources of a send after its receive.
+ * dense, in row-major order. What a dispatch or combine stores does not overlap what it reads. The
+ * program may change sources of a send after its receive.
  *
  * Errors common to all: WEFT_ERR_ARGUMENT (null; names the value), _UNSUPPORTED (more than 1024
  * members), _FINALIZED, and those of weft_barrier_on_stream(). What a kernel finds wrong,
@@ -152,6 +153,12 @@ weft_status weft_experts_dispatch_receive_on_stream(weft_experts *experts,
                                                     const weft_experts_rows *rows, void *layout,
                                                     weft_stream stream);
 
+/* Sends and receives in one call. Parameters as in the two calls above. An error of an argument
+ * starts nothing. */
+weft_status weft_experts_dispatch_on_stream(weft_experts *experts, const weft_experts_rows *rows,
+                                            void *layout, const weft_experts_tokens *tokens,
+                                            weft_stream stream);
+
 /* Returns a result for each row to the PE of its token. results: [rows][hidden] of result_type;
  * NULL: they are where the rows were received (type and result_type have the same size). weights:
  * [rows][top], returned with them; may be NULL. */
@@ -165,6 +172,12 @@ weft_status weft_experts_combine_send_on_stream(weft_experts *experts, const voi
 weft_status weft_experts_combine_receive_on_stream(weft_experts *experts, void *dst,
                                                    float *weights_dst, const void *layout,
                                                    weft_stream stream);
+
+/* Sends and receives in one call. Parameters as in the two calls above. An error of an argument
+ * starts nothing. */
+weft_status weft_experts_combine_on_stream(weft_experts *experts, void *dst, float *weights_dst,
+                                           const void *results, const float *weights,
+                                           const void *layout, weft_stream stream);
 
 /* After the stream is synchronised: one of the errors that kernels found since the last call, else
  * WEFT_OK. Not collective.

@@ -20,6 +20,7 @@ struct layer {
     shape s;
     weft_stream stream;
     unsigned blocks, threads, many_threads;
+    bool split; /* a dispatch or combine is two calls */
     /* The rows of the forward pass stay in the memory of the first object until the backward pass
      * has used them; the second one receives their gradients. */
     weft_experts *forward, *backward;
@@ -156,6 +157,32 @@ static weft_status record_end(struct layer *l, enum phase phase, bool timed)
     return timed ? weft_event_record(l->ended[phase], l->stream) : WEFT_OK;
 }
 
+void layer_split_calls(struct layer *l, bool split)
+{
+    l->split = split;
+}
+
+static weft_status dispatch(const struct layer *l, weft_experts *experts,
+                            const weft_experts_rows *rows, const weft_experts_tokens *tokens)
+{
+    if (!l->split)
+        return weft_experts_dispatch_on_stream(experts, rows, l->layout, tokens, l->stream);
+    TRY(weft_experts_dispatch_send_on_stream(experts, l->layout, tokens, l->stream));
+    return weft_experts_dispatch_receive_on_stream(experts, rows, l->layout, l->stream);
+}
+
+/* Adds the results in row_out, and with `weights` those of the rows. */
+static weft_status combine(const struct layer *l, weft_experts *experts, uint16_t *sums,
+                           float *sums_of_weights, const float *weights)
+{
+    if (!l->split)
+        return weft_experts_combine_on_stream(experts, sums, sums_of_weights, l->b.row_out, weights,
+                                              l->layout, l->stream);
+    TRY(weft_experts_combine_send_on_stream(experts, l->b.row_out, weights, l->layout, l->stream));
+    return weft_experts_combine_receive_on_stream(experts, sums, sums_of_weights, l->layout,
+                                                  l->stream);
+}
+
 weft_status layer_route(struct layer *l)
 {
     RUN(make_kernel, l->b, l->s);
@@ -175,8 +202,7 @@ weft_status layer_dispatch(struct layer *l, bool timed)
                                     .topk_weights = l->b.row_weight,
                                     .n_rows = l->b.n_rows};
     TRY(record_begin(l, DISPATCH, timed));
-    TRY(weft_experts_dispatch_send_on_stream(l->forward, l->layout, &tokens, l->stream));
-    TRY(weft_experts_dispatch_receive_on_stream(l->forward, &rows, l->layout, l->stream));
+    TRY(dispatch(l, l->forward, &rows, &tokens));
     return record_end(l, DISPATCH, timed);
 }
 
@@ -189,8 +215,7 @@ weft_status layer_compute(struct layer *l)
 weft_status layer_combine(struct layer *l, bool timed)
 {
     TRY(record_begin(l, COMBINE, timed));
-    TRY(weft_experts_combine_send_on_stream(l->forward, l->b.row_out, NULL, l->layout, l->stream));
-    TRY(weft_experts_combine_receive_on_stream(l->forward, l->b.y, NULL, l->layout, l->stream));
+    TRY(combine(l, l->forward, l->b.y, NULL, NULL));
     return record_end(l, COMBINE, timed);
 }
 
@@ -201,17 +226,13 @@ weft_status layer_backward(struct layer *l, bool timed)
         .size = sizeof gradients, .tokens = l->s.tokens, .known = 1, .x = l->b.dy};
     const weft_experts_rows rows = {.size = sizeof rows};
     TRY(record_begin(l, BACK_DISPATCH, timed));
-    TRY(weft_experts_dispatch_send_on_stream(l->backward, l->layout, &gradients, l->stream));
-    TRY(weft_experts_dispatch_receive_on_stream(l->backward, &rows, l->layout, l->stream));
+    TRY(dispatch(l, l->backward, &rows, &gradients));
     TRY(record_end(l, BACK_DISPATCH, timed));
     RUN(expert_back_kernel, l->b, l->s);
     RUN_ON(l->stream, l->blocks, l->many_threads, list_kernel, l->b, l->s);
     RUN(factors_kernel, l->b, l->s);
     TRY(record_begin(l, BACK_COMBINE, timed));
-    TRY(weft_experts_combine_send_on_stream(l->backward, l->b.row_out, l->b.row_dweight, l->layout,
-                                            l->stream));
-    TRY(weft_experts_combine_receive_on_stream(l->backward, l->b.dx, l->b.dweight, l->layout,
-                                               l->stream));
+    TRY(combine(l, l->backward, l->b.dx, l->b.dweight, l->b.row_dweight));
     return record_end(l, BACK_COMBINE, timed);
 }
 

@@ -17,6 +17,10 @@ struct layer;
 weft_status layer_create(weft_job *job, const shape *s, weft_stream stream, struct layer **made);
 weft_status layer_destroy(struct layer *layer);
 
+/* Whether each dispatch and combine is a send and a receive, as it must be where work is to overlap
+ * with it, or one call, as it is at first. */
+void layer_split_calls(struct layer *layer, bool split);
+
 /* Creates tokens, gradients and experts, and routes each token. */
 weft_status layer_route(struct layer *layer);
 

@@ -185,7 +185,7 @@ class Experts:
         return self._job._array_of(block, dtype, shape)
 
     def dispatch(self, x: Any, topk_idx: Any, topk_weights: Any = None, *, scales: Any = None,
-                 in_place: bool = False, stream: Any = None) -> Received:
+                 in_place: bool = False, stream: Any = None, capacity: int = 0) -> Received:
         """Sends each token to the PEs that own its experts, and receives rows.
 
         x: [tokens, hidden], with the dtype of the object; topk_idx: [tokens, top] experts, int64,
@@ -194,15 +194,46 @@ class Experts:
         scales: [tokens, scales], float32, where the object has scales.
         in_place: x and scales of the result are symmetric arrays over the object's memory, which
         the next dispatch overwrites, instead of copies.
+        capacity: with a stream and a new layout the rows of the arrays, in place of Experts.rows,
+        where the caller knows that no more arrive.
         """
-        rows = self.dispatch_send(x, topk_idx, topk_weights, scales=scales, stream=stream)
-        return self.dispatch_receive(rows, in_place=in_place, stream=stream)
+        rows, given = self._given(x, topk_idx, topk_weights, scales)
+        wanted = self._wanted(rows, in_place, stream is None, capacity)
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        layout = memory_of(rows._layout).address
+        check(calls.experts_dispatch_on_stream(self._require(), ctypes.byref(wanted), layout,
+                                               ctypes.byref(given), where))
+        rows._sources = (x, scales, topk_idx, topk_weights)
+        return self._received(rows, in_place, stream is None, where)
 
     def dispatch_send(self, x: Any, topk_idx: Any, topk_weights: Any = None, *, scales: Any = None,
                       stream: Any = None) -> Received:
         """The first half of dispatch(), which starts the transfer and waits for nothing. Parameters
         as dispatch(). Returns rows that dispatch_receive() fills. Until then sources do not change,
         and the object starts no other operation."""
+        rows, given = self._given(x, topk_idx, topk_weights, scales)
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        layout = memory_of(rows._layout).address
+        check(calls.experts_dispatch_send_on_stream(self._require(), layout, ctypes.byref(given),
+                                                    where))
+        rows._sources = (x, scales, topk_idx, topk_weights)
+        return rows
+
+    def dispatch_receive(self, rows: Received, *, in_place: bool = False, stream: Any = None,
+                         capacity: int = 0) -> Received:
+        """The second half of dispatch(): waits for rows and fills `rows`, which it returns.
+
+        rows: what dispatch_send() returned; in_place, stream, capacity: as dispatch().
+        """
+        wanted = self._wanted(rows, in_place, stream is None, capacity)
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        layout = memory_of(rows._layout).address
+        check(calls.experts_dispatch_receive_on_stream(self._require(), ctypes.byref(wanted),
+                                                       layout, where))
+        return self._received(rows, in_place, stream is None, where)
+
+    def _given(self, x: Any, topk_idx: Any, topk_weights: Any, scales: Any) -> Tuple[Received, Any]:
+        """Returns rows that have a layout, and the C library's description of the tokens."""
         known = topk_idx if isinstance(topk_idx, Received) else None
         memory = memory_of(x)
         tokens = memory.shape[0] if memory.shape else 0
@@ -233,29 +264,18 @@ class Experts:
                                                   dtype_of("float32")).address
             rows._layout = framework.empty((self._layout_words,), dtype_of("int32"))
         rows._tokens, rows._framework = tokens, framework
-        where = stream_of(framework.stream() if stream is None else stream, self._job)
-        layout = memory_of(rows._layout).address
-        check(calls.experts_dispatch_send_on_stream(self._require(), layout, ctypes.byref(given),
-                                                    where))
-        rows._sources = (x, scales, topk_idx, topk_weights)
-        return rows
+        return rows, given
 
-    def dispatch_receive(self, rows: Received, *, in_place: bool = False, stream: Any = None,
-                         capacity: int = 0) -> Received:
-        """The second half of dispatch(): waits for rows and fills `rows`, which it returns.
-
-        rows: what dispatch_send() returned; in_place, stream: as dispatch(); capacity: with a
-        stream and a new layout the rows of the arrays, in place of Experts.rows, where the caller
-        knows that no more arrive.
-        """
-        framework, known, wait = rows._framework, rows._known, stream is None
-        where = stream_of(framework.stream() if wait else stream, self._job)
+    def _wanted(self, rows: Received, in_place: bool, wait: bool, capacity: int) -> Any:
+        """Makes the arrays of `rows`, and returns the C library's description of them."""
+        framework, known = rows._framework, rows._known
         wanted = b.weft_experts_rows()
         wanted.size = ctypes.sizeof(wanted)
         int32, float32 = dtype_of("int32"), dtype_of("float32")
         most = capacity or self.rows
         if known is not None:
             rows.n, most = known.n, known._capacity
+        rows._capacity = most
         rows.n_rows = framework.empty((1,), int32)
         rows.n_tokens = framework.empty((self.own,), int32)
         wanted.n_rows = memory_of(rows.n_rows).address
@@ -272,20 +292,21 @@ class Experts:
             if self.scales:
                 rows.scales = framework.empty((most, self.scales), float32)
                 wanted.scales = memory_of(rows.scales).address or None
-        layout = memory_of(rows._layout).address
-        check(calls.experts_dispatch_receive_on_stream(self._require(), ctypes.byref(wanted),
-                                                       layout, where))
+        return wanted
+
+    def _received(self, rows: Received, in_place: bool, wait: bool, stream: int) -> Received:
+        """Completes `rows` after the call that receives them."""
         if wait:
-            framework.wait()
+            rows._framework.wait()
             self.check()
-            rows.n = most = int(rows.n_rows[0])
-            if known is None:
-                rows.topk_idx, rows.topk_weights = rows.topk_idx[:most], rows.topk_weights[:most]
+            rows.n = rows._capacity = int(rows.n_rows[0])
+            if rows._known is None:
+                rows.topk_idx = rows.topk_idx[:rows.n]
+                rows.topk_weights = rows.topk_weights[:rows.n]
         if wait or self._on_gpu:
             rows._sources = None  # memory of a GPU is freed in stream order
-        rows._capacity = most
         if rows.x is None:
-            self._take(rows, in_place, where)
+            self._take(rows, in_place, stream)
         return rows
 
     def _take(self, rows: Received, in_place: bool, stream: int) -> None:
@@ -318,45 +339,66 @@ class Experts:
         float32, returned too: then the result is (sums, weights), with weights of [tokens, top].
         out: array for the sums. A token that was sent nowhere gets 0.
         """
-        self.combine_send(results, rows, weights=weights, stream=stream)
-        return self.combine_receive(rows, out=out, stream=stream)
+        sent = self._results(results, rows, weights)
+        out, sums, stored = self._sums(rows, out, weights is not None)
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        check(calls.experts_combine_on_stream(self._require(), *stored, *sent,
+                                              memory_of(rows._layout).address, where))
+        rows._sources = (results, weights)
+        return self._combined(rows, out, sums, stream is None)
 
     def combine_send(self, results: Any, rows: Received, *, weights: Any = None,
                      stream: Any = None) -> None:
         """The first half of combine(), which starts the transfer and waits for nothing. Parameters
         as combine(). Until combine_receive() sources do not change, and the object starts no other
         operation."""
-        n, float32 = rows._capacity, dtype_of("float32")
-        memory = self._memory("results", results, (n, self.hidden), self._result_dtype)
-        back = None
-        if weights is not None:
-            back = self._memory("weights", weights, (n, self.top), float32).address
+        sent = self._results(results, rows, weights)
         where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
-        layout = memory_of(rows._layout).address
-        # An empty array has no address.
-        check(calls.experts_combine_send_on_stream(
-            self._require(), memory.address or layout,
-            None if weights is None else back or layout, layout, where))
+        check(calls.experts_combine_send_on_stream(self._require(), *sent,
+                                                   memory_of(rows._layout).address, where))
         rows._sources = (results, weights)
 
     def combine_receive(self, rows: Received, *, out: Any = None, stream: Any = None) -> Any:
         """The second half of combine(). rows: those of combine_send(); out, stream, and the result:
         as combine()."""
-        framework, tokens, float32 = rows._framework, rows._tokens, dtype_of("float32")
-        sums = None
-        if rows._sources is not None and rows._sources[1] is not None:
-            sums = framework.empty((tokens, self.top), float32)
+        weighted = rows._sources is not None and rows._sources[1] is not None
+        out, sums, stored = self._sums(rows, out, weighted)
+        where = stream_of(rows._framework.stream() if stream is None else stream, self._job)
+        check(calls.experts_combine_receive_on_stream(self._require(), *stored,
+                                                      memory_of(rows._layout).address, where))
+        return self._combined(rows, out, sums, stream is None)
+
+    def _results(self, results: Any, rows: Received,
+                 weights: Any) -> Tuple[Optional[int], Optional[int]]:
+        """Returns the addresses of results and weights that are returned. An empty array has no
+        address: that of the layout stands for it."""
+        n, layout = rows._capacity, memory_of(rows._layout).address
+        memory = self._memory("results", results, (n, self.hidden), self._result_dtype)
+        back = None
+        if weights is not None:
+            back = self._memory("weights", weights, (n, self.top),
+                                dtype_of("float32")).address or layout
+        return memory.address or layout, back
+
+    def _sums(self, rows: Received, out: Any,
+              weighted: bool) -> Tuple[Any, Any, Tuple[Optional[int], Optional[int]]]:
+        """Returns the arrays of sums and of the weights' sums, which are made, and their
+        addresses, as _results() does."""
+        framework, tokens, sums, to_sums = rows._framework, rows._tokens, None, None
+        layout = memory_of(rows._layout).address
+        if weighted:
+            sums = framework.empty((tokens, self.top), dtype_of("float32"))
+            to_sums = memory_of(sums).address or layout
         if out is None:
             out = framework.empty((tokens, self.hidden), self._result_dtype)
         to = self._memory("out", out, (tokens, self.hidden), self._result_dtype)
-        where = stream_of(framework.stream() if stream is None else stream, self._job)
-        layout = memory_of(rows._layout).address
-        check(calls.experts_combine_receive_on_stream(
-            self._require(), to.address or layout,
-            None if sums is None else memory_of(sums).address or layout, layout, where))
-        if stream is None:
-            framework.wait()
-        if stream is None or self._on_gpu:
+        return out, sums, (to.address or layout, to_sums)
+
+    def _combined(self, rows: Received, out: Any, sums: Any, wait: bool) -> Any:
+        """Returns the sums after the call that stores them."""
+        if wait:
+            rows._framework.wait()
+        if wait or self._on_gpu:
             rows._sources = None
         return out if sums is None else (out, sums)
 

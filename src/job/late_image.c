@@ -77,6 +77,28 @@ weft_status late_image_launch(struct weft_job *job, struct late_image *image, in
     return status;
 }
 
+weft_status late_image_resident_blocks(struct weft_job *job, struct late_image *image, int kernel,
+                                       unsigned threads, unsigned *blocks)
+{
+    struct gpu *gpu = job->gpu;
+    int each = 0;
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = load_once(job, image);
+    if (!status) {
+        CUresult result = gpu->driver.OccupancyMaxActiveBlocksPerMultiprocessor(
+            &each, image->functions[kernel], (int)threads, 0);
+        if (result)
+            status = gpu_api_fail(&gpu->driver, result,
+                                  "cuOccupancyMaxActiveBlocksPerMultiprocessor of %s on GPU %d",
+                                  image->names[kernel], gpu->device.ordinal);
+    }
+    gpu_leave(&gpu->device);
+    *blocks = (unsigned)(each * gpu->device.multiprocessors);
+    return status;
+}
+
 void late_image_unload(struct weft_job *job)
 {
     while (job->modules.late_images) {

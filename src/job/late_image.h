@@ -8,7 +8,7 @@
 #include "gpu/image.h"
 #include "job/job.h"
 
-enum { LATE_IMAGE_KERNELS = 11 };
+enum { LATE_IMAGE_KERNELS = 13 };
 
 /* A static variable: only one job of a process has device code on a GPU. */
 struct late_image {
@@ -26,6 +26,11 @@ struct late_image {
 weft_status late_image_launch(struct weft_job *job, struct late_image *image, int kernel,
                               unsigned blocks, unsigned threads, const void *argument,
                               weft_stream stream);
+
+/* *blocks becomes the number of blocks of the kernel that run on the GPU at the same time, each
+ * with `threads` threads. */
+weft_status late_image_resident_blocks(struct weft_job *job, struct late_image *image, int kernel,
+                                       unsigned threads, unsigned *blocks);
 
 /* Unloads all. The kernels have ended, unless the job has failed. */
 void late_image_unload(struct weft_job *job);

@@ -49,6 +49,11 @@ says '111 rows were sent to PE 0, and rows is 110: those beyond were dropped'
 for path in staged net; do
     WEFT_PATH=$path right
 done
+# Dispatch and combine of one kernel each.
+pes=3
+WEFT_TEST_EXPERTS=short right --routing skewed
+pes=2
+WEFT_TEST_EXPERTS=short right
 # Two nodes, where results of the other one are added first.
 pes=4
 WEFT_TEST_NODE_PES=2 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo right

@@ -120,7 +120,7 @@ def test_halves(stream):
             assert rows is sent[i] and len(rows.x) == (5 if stream == 0 else rows.n)
         for experts, rows in zip(two, sent):
             experts.combine_send(rows.x, rows, stream=stream)
-        raises(weft.InvalidArgument, "the last call was a combine_send", two[0].dispatch_send, x,
+        raises(weft.InvalidArgument, "a combine is in flight", two[0].dispatch_send, x,
                idx, stream=stream)
         out = [two[i].combine_receive(sent[i], stream=stream) for i in (1, 0)]
         for experts in two:

@@ -209,10 +209,9 @@ class Exchange:
         with Transfer(self.comm, previous, is_async) as transfer:
             stream = transfer.stream if worst else None
             transfer.keep(values, topk_idx, topk_weights, scales.given)
-            rows = made.dispatch_send(_contiguous(values), topk_idx.contiguous(),
-                                      _contiguous(topk_weights), scales=scales.to_send(),
-                                      stream=stream)
-            made.dispatch_receive(rows, stream=stream, capacity=worst)
+            rows = made.dispatch(_contiguous(values), topk_idx.contiguous(),
+                                 _contiguous(topk_weights), scales=scales.to_send(),
+                                 stream=stream, capacity=worst)
             if worst:
                 _clear_unused(rows)
             received = self._received(transfer, rows, scales)
@@ -233,9 +232,8 @@ class Exchange:
         made = objects.get(dtype_of(values.dtype).name, scales.n_sent)
         with Transfer(self.comm, previous, is_async) as transfer:
             transfer.keep(values, scales.given)
-            rows = made.dispatch_send(_contiguous(values), handle.rows, scales=scales.to_send(),
-                                      stream=transfer.stream)
-            made.dispatch_receive(rows, stream=transfer.stream)
+            rows = made.dispatch(_contiguous(values), handle.rows, scales=scales.to_send(),
+                                 stream=transfer.stream)
             received = self._received(transfer, rows, scales)
         self._finish(made, rows, handle.worst)
         return received, transfer.event()
@@ -254,9 +252,8 @@ class Exchange:
                                       f"{(rows._tokens, objects.hidden)} is needed")
         with Transfer(self.comm, previous, is_async) as transfer:
             transfer.keep(x, weights, *biases)
-            made.combine_send(_contiguous(x), rows, weights=_contiguous(weights),
-                              stream=transfer.stream)
-            out = made.combine_receive(rows, stream=transfer.stream)
+            out = made.combine(_contiguous(x), rows, weights=_contiguous(weights),
+                               stream=transfer.stream)
             sums, back = out if weights is not None else (out, None)
             if self.comm is None:
                 self.members.settle()

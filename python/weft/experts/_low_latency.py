@@ -100,19 +100,20 @@ class LowLatency:
             values, factors = _scales.to_fp8(x, round_scale) if use_fp8 else (x, None)
             if factors is not None:
                 factors = _repeat(torch.nn.functional.pad(factors, (0, -scales % 4)), top)
-            rows = made.dispatch_send(
-                _repeat(_bytes(values), top).view(values.dtype),
-                topk_idx.reshape(-1, 1).contiguous(), scales=factors, stream=turn.stream)
+            start: Any = made.dispatch_send if return_hook else made.dispatch
+            rows = start(_repeat(_bytes(values), top).view(values.dtype),
+                         topk_idx.reshape(-1, 1).contiguous(), scales=factors, stream=turn.stream)
             turn.keep(x, topk_idx)
             handle = LowLatencyHandle(made, rows, tokens, top, block)
             if not return_hook:
-                self._receive(turn, handle, blocks, of_scales, counts, stats)
+                self._place(turn, handle, blocks, of_scales, counts, stats)
         if not return_hook:
             self._finish(handle)
 
         def receive() -> None:
             with Transfer(exchange.comm) as turn:
-                self._receive(turn, handle, blocks, of_scales, counts, stats)
+                made.dispatch_receive(rows, stream=turn.stream)
+                self._place(turn, handle, blocks, of_scales, counts, stats)
             self._finish(handle)
 
         recv_x: Any = blocks[:-1].view(own, block, hidden)
@@ -120,11 +121,10 @@ class LowLatency:
             recv_x = recv_x, of_scales.transpose(1, 2)
         return recv_x, counts, handle, turn.event(), receive if return_hook else None
 
-    def _receive(self, turn: Transfer, handle: LowLatencyHandle, blocks: Any, of_scales: Any,
-                 counts: Any, stats: Any) -> None:
-        """Receives rows, and copies them into the blocks of their experts."""
+    def _place(self, turn: Transfer, handle: LowLatencyHandle, blocks: Any, of_scales: Any,
+               counts: Any, stats: Any) -> None:
+        """Copies received rows into the blocks of their experts."""
         made, rows, block = handle.experts, handle.rows, handle.block
-        made.dispatch_receive(rows, stream=turn.stream)
         if self._exchange.comm is None:
             check(calls.stream_synchronize(0))
         experts = rows.topk_idx[:, 0]
@@ -186,8 +186,7 @@ class LowLatency:
             raise InvalidArgument(f"out is {out.dtype} of shape {tuple(out.shape)}: bfloat16 of "
                                   f"{(handle.tokens, hidden)} is needed")
 
-        def receive(turn: Transfer) -> None:
-            results = made.combine_receive(rows, stream=turn.stream)
+        def weigh(turn: Transfer, results: Any) -> None:
             if exchange.comm is None:
                 check(calls.stream_synchronize(0))
             _rows.weigh(out, results, topk_weights.float(), topk_idx)
@@ -195,14 +194,15 @@ class LowLatency:
 
         with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
             sent = _rows.gather(x.reshape(-1, hidden), handle.places, rows.n_rows)
-            made.combine_send(sent, rows, stream=turn.stream)
+            if return_hook:
+                made.combine_send(sent, rows, stream=turn.stream)
+            else:
+                weigh(turn, made.combine(sent, rows, stream=turn.stream))
             turn.keep(x)
-            if not return_hook:
-                receive(turn)
 
         def hook() -> None:
             with Transfer(exchange.comm) as turn:
-                receive(turn)
+                weigh(turn, made.combine_receive(rows, stream=turn.stream))
 
         return out, turn.event(), hook if return_hook else None
 

@@ -23,8 +23,10 @@ enum {
     EXPERTS_SHORT_TOKENS = 1024,
     EXPERTS_SHORT_PLACES = 8192, /* tokens * members */
     EXPERTS_SHORT_EXPERTS = 1024,
-    EXPERTS_SHORT_BLOCKS = 128, /* as many warps as the LL128 test has */
-    EXPERTS_LANES = 32,         /* lanes that send a piece */
+    EXPERTS_SHORT_BLOCKS = 128, /* of a kernel that sends: as many warps as the LL128 test has */
+    /* Tickets of a round; the blocks of a kernel that sends and receives draw equal shares. */
+    EXPERTS_TICKETS = EXPERTS_SHORT_BLOCKS,
+    EXPERTS_LANES = 32, /* lanes that send a piece */
     EXPERTS_PIECE = 480,
     EXPERTS_PIECE_WIRE = 512, /* bytes of its payload, and of its lines */
     EXPERTS_HEAD = 16,        /* bytes of a head before the counts */
@@ -77,9 +79,10 @@ struct experts_nodes {
     float *weights; /* [results][top] */
 };
 
-/* Numbers of the latest rounds of the short form. */
+/* Numbers of the rounds of the short form. */
 struct experts_rounds {
-    uint64_t sent, received;
+    uint64_t sent;    /* the latest round with a sending kernel */
+    uint64_t tickets; /* EXPERTS_TICKETS for each round that has ended */
 };
 
 struct experts_call {
@@ -156,6 +159,8 @@ struct experts_call {
     X(short_send, EXPERTS_ROW_THREADS)                                                             \
     X(short_receive, EXPERTS_ROW_THREADS)                                                          \
     X(short_return, EXPERTS_ROW_THREADS)                                                           \
-    X(short_sum, EXPERTS_ROW_THREADS)
+    X(short_sum, EXPERTS_ROW_THREADS)                                                              \
+    X(short_dispatch, EXPERTS_ROW_THREADS)                                                         \
+    X(short_combine, EXPERTS_ROW_THREADS)
 
 #endif

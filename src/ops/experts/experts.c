@@ -162,6 +162,8 @@ static weft_status choose_form(struct weft_experts *e)
         works &= all[i];
     if (!works)
         e->call.slots = NULL;
+    else if (!status)
+        status = experts_one_kernel_blocks(e, e->short_blocks, &e->one_blocks);
     if (team->me == 0)
         log_debug(LOG_COLL, "dispatch and combine of %d PEs use the %s form", team->n,
                   works ? "short" : "long");

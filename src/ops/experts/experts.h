@@ -46,6 +46,7 @@ struct weft_experts {
     weft_stream sum_stream;   /* adds results while more arrive; NULL: one part */
     weft_event came[EXPERTS_PARTS_MOST], summed;
     unsigned short_blocks; /* of the sending kernels of the short form */
+    unsigned one_blocks;   /* of its kernels that send and receive */
 };
 
 /* Sizes that follow from the nodes on which members are. Those of a relay are the largest of all
@@ -81,6 +82,11 @@ weft_status experts_nodes_create(struct weft_experts *e);
 weft_status experts_launch(struct weft_experts *experts, enum experts_kernel kernel,
                            unsigned blocks, unsigned threads, const struct experts_call *call,
                            weft_stream stream);
+
+/* *blocks becomes the number of blocks of a kernel that sends and receives: a power of two of at
+ * most `most`, all of which run at the same time. */
+weft_status experts_one_kernel_blocks(struct weft_experts *experts, unsigned most,
+                                      unsigned *blocks);
 
 /* The stream and the events with which one part is added up while the next one arrives. */
 weft_status experts_events_create(struct weft_experts *experts);

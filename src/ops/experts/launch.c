@@ -20,6 +20,12 @@
 EXPERTS_KERNELS(EXPERTS_SIMT)
 #undef EXPERTS_SIMT
 
+/* Whether blocks of the kernel wait for each other. */
+static bool is_one_kernel(enum experts_kernel kernel)
+{
+    return kernel == EXPERTS_short_dispatch || kernel == EXPERTS_short_combine;
+}
+
 static weft_status launch_simt(enum experts_kernel kernel, unsigned blocks, unsigned threads,
                                const struct experts_call *call, weft_stream stream)
 {
@@ -40,23 +46,42 @@ static weft_status launch_simt(enum experts_kernel kernel, unsigned blocks, unsi
         .args_bytes = sizeof *call,
         .grid = {blocks, 1, 1},
         .block = {threads, 1, 1},
+        .flags = is_one_kernel(kernel) ? WEFT_SIMT_COOPERATIVE : 0,
     };
     weft_status status = device_before_launch();
     return status ? status : weft_simt_launch(&attr, stream);
+}
+
+static struct late_image image = {.image = &gpu_experts_image,
+                                  .what = "dispatch and combine of experts",
+                                  .kernels = EXPERTS_KERNEL_COUNT,
+                                  .names = {
+#define EXPERTS_NAME(name, threads) [EXPERTS_##name] = NAME_TEXT(weft_experts_##name),
+                                      EXPERTS_KERNELS(EXPERTS_NAME)
+#undef EXPERTS_NAME
+                                  }};
+
+weft_status experts_one_kernel_blocks(struct weft_experts *experts, unsigned most, unsigned *blocks)
+{
+    unsigned resident = most;
+    weft_status status = WEFT_OK;
+    for (int kernel = 0; kernel < EXPERTS_KERNEL_COUNT && device_target() != WEFT_SIMT; kernel++) {
+        unsigned n = 0;
+        if (!is_one_kernel((enum experts_kernel)kernel) || status)
+            continue;
+        status =
+            late_image_resident_blocks(experts->team->job, &image, kernel, experts->threads, &n);
+        resident = n < resident ? n : resident;
+    }
+    for (*blocks = 1; 2 * *blocks <= resident;)
+        *blocks *= 2;
+    return status;
 }
 
 weft_status experts_launch(struct weft_experts *experts, enum experts_kernel kernel,
                            unsigned blocks, unsigned threads, const struct experts_call *call,
                            weft_stream stream)
 {
-    static struct late_image image = {.image = &gpu_experts_image,
-                                      .what = "dispatch and combine of experts",
-                                      .kernels = EXPERTS_KERNEL_COUNT,
-                                      .names = {
-#define EXPERTS_NAME(name, threads) [EXPERTS_##name] = NAME_TEXT(weft_experts_##name),
-                                          EXPERTS_KERNELS(EXPERTS_NAME)
-#undef EXPERTS_NAME
-                                      }};
     if (device_target() == WEFT_SIMT)
         return launch_simt(kernel, blocks, threads, call, stream);
     return late_image_launch(experts->team->job, &image, kernel, blocks, threads, call, stream);

@@ -11,14 +11,21 @@
  * layout. The head of a sender has the number of its rows and its counts. A receiver takes the
  * numbers of all members from their heads, and copies rows in the order of members and tokens.
  *
- * Round: each dispatch and each combine is a round. Its number is in memory and not in an argument,
- * so that a graph can be replayed. The sending kernel reads `rounds->received` and writes
- * `rounds->sent`; the receiving kernel reads `sent` and writes `received`; the stream orders them.
+ * Kernels: a dispatch or combine is one kernel, whose blocks send and then receive, or a sending
+ * and a receiving kernel. In one kernel a block waits for the lines of all blocks of this PE, so
+ * all of them must be resident (experts_one_kernel_blocks()).
  *
- * Slots of even and odd rounds differ. A member may fill those of round k without asking: it has
- * ended its receiving kernel of round k - 1, which waited for a head of that round from every
- * member. A member sends that head after its receiving kernel of round k - 2, however late it is,
- * and so no longer reads slots of round k - 2. */
+ * Round: each dispatch and each combine is a round. Its number is in memory and not in an argument,
+ * so that a graph can be replayed. `rounds->tickets` is EXPERTS_TICKETS times the number of rounds
+ * that have ended. In one kernel each block draws its share of the tickets of a round, so that a
+ * block that starts late gets the same number as the others. A sending kernel reads `tickets` and
+ * writes `rounds->sent`; the receiving kernel reads `sent` and writes `tickets`; the stream orders
+ * them.
+ *
+ * Slots of even and odd rounds differ. A member may fill those of round k without asking: its
+ * kernels of round k - 1 have ended, and waited for a head of that round from every member. A
+ * member sends that head after its kernels of round k - 2, however late they are, and so no longer
+ * reads slots of round k - 2. */
 #ifndef WEFT_OPS_EXPERTS_SHORT_H
 #define WEFT_OPS_EXPERTS_SHORT_H
 
@@ -155,12 +162,13 @@ WEFT_DEVICE struct weft_dev_vec16 experts_line_await(struct experts_round *r,
 
 /* ------------------------------------------------------------------------------- rounds */
 
-WEFT_DEVICE struct experts_round experts_round_of(const struct experts_call *c, uint64_t number)
+/* A round whose number experts_round_set() sets. */
+WEFT_DEVICE struct experts_round experts_round_of(const struct experts_call *c)
 {
     uint32_t warps = weft_dev_block_dim_x() / EXPERTS_LANES;
     struct experts_round r = {c,
-                              number,
-                              number % 2 * c->set_bytes,
+                              0,
+                              0,
                               weft_dev_thread_x() % EXPERTS_LANES,
                               weft_dev_thread_x() / EXPERTS_LANES + weft_dev_block_x() * warps,
                               weft_dev_grid_dim_x() * warps,
@@ -168,17 +176,41 @@ WEFT_DEVICE struct experts_round experts_round_of(const struct experts_call *c, 
     return r;
 }
 
-WEFT_DEVICE struct experts_round experts_send_begin(const struct experts_call *c)
+WEFT_DEVICE void experts_round_set(struct experts_round *r, uint64_t number)
 {
-    uint64_t number = c->rounds->received + 1;
-    if (weft_dev_grid_rank() == 0)
-        c->rounds->sent = number;
-    return experts_round_of(c, number);
+    r->number = number;
+    r->set = number % 2 * r->c->set_bytes;
+}
+
+/* These two set the number of the next round, in shared memory: the other threads read it after
+ * they have synchronised. The first one is of a sending kernel, the second one of a kernel that
+ * also receives. Relaxed: the ticket is the only data. */
+WEFT_DEVICE void experts_send_begin(const struct experts_call *c, uint64_t *number)
+{
+    if (weft_dev_thread_x() > 0)
+        return;
+    *number = c->rounds->tickets / EXPERTS_TICKETS + 1;
+    if (weft_dev_block_x() == 0)
+        c->rounds->sent = *number;
+}
+
+WEFT_DEVICE void experts_both_begin(const struct experts_call *c, uint64_t *number)
+{
+    if (weft_dev_thread_x() > 0)
+        return;
+    uint64_t ticket =
+        weft_dev_atomic_add_u64(&c->rounds->tickets, EXPERTS_TICKETS / weft_dev_grid_dim_x(),
+                                WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
+    *number = ticket / EXPERTS_TICKETS + 1;
 }
 
 WEFT_DEVICE struct experts_round experts_receive_begin(const struct experts_call *c)
 {
-    return experts_round_of(c, c->rounds->sent);
+    struct experts_round r = experts_round_of(c);
+    experts_round_set(&r, c->rounds->sent);
+    if (weft_dev_grid_rank() == 0)
+        c->rounds->tickets = r.number * EXPERTS_TICKETS;
+    return r;
 }
 
 /* Index of the calling warp in its block, and their number. */
@@ -222,13 +254,7 @@ WEFT_DEVICE void experts_await_heads(struct experts_round *r)
     }
 }
 
-WEFT_DEVICE void experts_receive_end(const struct experts_round *r)
-{
-    if (weft_dev_thread_x() == 0)
-        r->c->rounds->received = r->number;
-}
-
-/* The last block of a receiving kernel also receives what belongs to all rows. */
+/* The last block of a kernel that receives also receives what belongs to all rows. */
 WEFT_DEVICE int experts_is_last_block(void)
 {
     return weft_dev_block_x() == weft_dev_grid_dim_x() - 1;
@@ -464,7 +490,8 @@ WEFT_DEVICE void experts_send_rows(struct experts_round *r, struct experts_plan 
     }
 }
 
-WEFT_DEVICE void experts_short_send(const struct experts_call *c)
+/* number: see experts_send_begin(). */
+WEFT_DEVICE void experts_send_tokens(struct experts_round *r, const uint64_t *number)
 {
     WEFT_SHARED(uint64_t, to, [EXPERTS_SHORT_TOKENS]);
     WEFT_SHARED(uint16_t, place, [EXPERTS_SHORT_PLACES]);
@@ -472,10 +499,10 @@ WEFT_DEVICE void experts_short_send(const struct experts_call *c)
     WEFT_SHARED(uint32_t, expert_tokens, [EXPERTS_SHORT_EXPERTS]);
     WEFT_SHARED(char *, slots, [EXPERTS_SHORT_MEMBERS]);
     struct experts_plan plan = {to, place, rows, expert_tokens, slots};
-    struct experts_round r = experts_send_begin(c);
     struct experts_loaded loaded;
+    const struct experts_call *c = r->c;
     uint32_t tokens = c->tokens, words = EXPERTS_COUNT_WORDS(c->members, c->experts);
-    experts_load_pieces(&r, r.warp, &loaded); /* these arrive while the block makes its plan */
+    experts_load_pieces(r, r->warp, &loaded); /* these arrive while the block makes its plan */
     if (c->known && c->layout[0] < tokens)
         tokens = c->layout[0];
     FOR_THREADS(t, tokens)
@@ -494,15 +521,24 @@ WEFT_DEVICE void experts_short_send(const struct experts_call *c)
         experts_plan_places(c, plan);
     }
     weft_dev_sync_block();
+    experts_round_set(r, *number);
     if (weft_dev_block_x() == 0)
-        experts_send_heads(&r, plan, c->known ? EXPERTS_HEAD : EXPERTS_HEAD + 4 * words);
-    experts_send_rows(&r, plan, tokens, &loaded);
+        experts_send_heads(r, plan, c->known ? EXPERTS_HEAD : EXPERTS_HEAD + 4 * words);
+    experts_send_rows(r, plan, tokens, &loaded);
     if (c->known)
         return;
     FOR_ALL(i, tokens * c->members)
     experts_places(c, 0)[i] = place[i] == SHORT_NO_PLACE ? -1 : place[i];
     if (weft_dev_grid_rank() == 0)
         c->layout[0] = tokens;
+}
+
+WEFT_DEVICE void experts_short_send(const struct experts_call *c)
+{
+    WEFT_SHARED(uint64_t, number, [1]);
+    struct experts_round r = experts_round_of(c);
+    experts_send_begin(c, number);
+    experts_send_tokens(&r, number);
 }
 
 /* --------------------------------------------------------------------- receiving a dispatch */
@@ -637,22 +673,36 @@ WEFT_DEVICE void experts_store_numbers(const struct experts_call *c, uint32_t wa
         experts_report(c, EXPERTS_FAULT_ROWS, 0, wanted);
 }
 
-WEFT_DEVICE void experts_short_receive(const struct experts_call *c)
+WEFT_DEVICE void experts_receive_tokens(struct experts_round *r)
 {
     WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS + 1]);
-    struct experts_round r = experts_receive_begin(c);
-    experts_receive_first(&r, first);
+    const struct experts_call *c = r->c;
+    experts_receive_first(r, first);
     uint32_t wanted = first[c->members];
-    experts_receive_rows(&r, first, wanted < c->rows ? wanted : c->rows);
+    experts_receive_rows(r, first, wanted < c->rows ? wanted : c->rows);
     if (!experts_is_last_block())
         return;
     if (c->known)
-        experts_await_heads(&r);
+        experts_await_heads(r);
     else
-        experts_receive_counts(&r);
+        experts_receive_counts(r);
     weft_dev_sync_block();
     experts_store_numbers(c, wanted);
-    experts_receive_end(&r);
+}
+
+WEFT_DEVICE void experts_short_receive(const struct experts_call *c)
+{
+    struct experts_round r = experts_receive_begin(c);
+    experts_receive_tokens(&r);
+}
+
+WEFT_DEVICE void experts_short_dispatch(const struct experts_call *c)
+{
+    WEFT_SHARED(uint64_t, number, [1]);
+    struct experts_round r = experts_round_of(c);
+    experts_both_begin(c, number);
+    experts_send_tokens(&r, number);
+    experts_receive_tokens(&r);
 }
 
 /* ------------------------------------------------------------------------ sending a combine */
@@ -689,11 +739,32 @@ WEFT_DEVICE struct weft_dev_vec16 experts_result_load(const struct experts_call 
                                 c->top);
 }
 
+/* What a block knows of the results that it sends, in its shared memory. */
+struct experts_returns {
+    uint32_t *first;        /* [members + 1] the first row of each member, and the number of all */
+    uint32_t *first_result; /* [members] where the owner of these tokens gets the first result */
+    char **slots;           /* [members] */
+};
+
+WEFT_DEVICE void experts_plan_results(const struct experts_call *c, struct experts_returns plan)
+{
+    FOR_THREADS(i, c->members + 1)
+    {
+        uint32_t member = (uint32_t)i, row = experts_first_row(c, member, c->me), result = 0;
+        if (member < c->members)
+            result = experts_first_result(c, member, c->me);
+        plan.first[member] = row;
+        if (member < c->members)
+            plan.first_result[member] = result;
+    }
+    experts_find_slots(c, plan.slots);
+}
+
 /* Sends the results of the rows of other members. Each PE starts with the rows after its own. */
-WEFT_DEVICE void experts_send_results(struct experts_round *r, char *const *slots,
-                                      const uint32_t *first, const uint32_t *first_result)
+WEFT_DEVICE void experts_send_results(struct experts_round *r, struct experts_returns plan)
 {
     const struct experts_call *c = r->c;
+    const uint32_t *first = plan.first;
     uint32_t bytes = experts_result_message(c, c->result_weights != NULL);
     uint32_t pieces = experts_pieces(bytes), all = first[c->members];
     uint32_t rows = all < c->rows ? all : c->rows;
@@ -717,34 +788,36 @@ WEFT_DEVICE void experts_send_results(struct experts_round *r, char *const *slot
                 continue;
             row = row < rows ? row : row - rows;
             uint32_t to = experts_row_owner(first, row);
-            uint64_t slot = first_result[to] + (row - first[to]);
-            experts_line_store(r, slots[to] + experts_piece_at(r, slot, c->result_pieces, piece),
+            uint64_t slot = plan.first_result[to] + (row - first[to]);
+            experts_line_store(r,
+                               plan.slots[to] + experts_piece_at(r, slot, c->result_pieces, piece),
                                v[k], experts_line_is_used(bytes, piece, r->lane));
         }
     }
 }
 
+/* Sends the heads and the results. The plan is made, and threads have synchronised. */
+WEFT_DEVICE void experts_return_results(struct experts_round *r, struct experts_returns plan)
+{
+    struct experts_plan no_rows = {NULL, NULL, NULL, NULL, plan.slots};
+    if (weft_dev_block_x() == 0)
+        experts_send_heads(r, no_rows, EXPERTS_HEAD);
+    experts_send_results(r, plan);
+}
+
 WEFT_DEVICE void experts_short_return(const struct experts_call *c)
 {
+    WEFT_SHARED(uint64_t, number, [1]);
     WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS + 1]);
     WEFT_SHARED(uint32_t, first_result, [EXPERTS_SHORT_MEMBERS]);
     WEFT_SHARED(char *, slots, [EXPERTS_SHORT_MEMBERS]);
-    struct experts_plan no_rows = {NULL, NULL, NULL, NULL, slots};
-    struct experts_round r = experts_send_begin(c);
-    FOR_THREADS(i, c->members + 1)
-    {
-        uint32_t member = (uint32_t)i, row = experts_first_row(c, member, c->me), result = 0;
-        if (member < c->members)
-            result = experts_first_result(c, member, c->me);
-        first[member] = row;
-        if (member < c->members)
-            first_result[member] = result;
-    }
-    experts_find_slots(c, slots);
+    struct experts_returns plan = {first, first_result, slots};
+    struct experts_round r = experts_round_of(c);
+    experts_send_begin(c, number);
+    experts_plan_results(c, plan);
     weft_dev_sync_block();
-    if (weft_dev_block_x() == 0)
-        experts_send_heads(&r, no_rows, EXPERTS_HEAD);
-    experts_send_results(&r, slots, first, first_result);
+    experts_round_set(&r, *number);
+    experts_return_results(&r, plan);
 }
 
 /* ---------------------------------------------------------------------- receiving a combine */
@@ -853,13 +926,12 @@ WEFT_DEVICE void experts_add_tokens(struct experts_round *r, struct experts_sour
     }
 }
 
-WEFT_DEVICE void experts_short_sum(const struct experts_call *c)
+/* Finds where the results of this PE's tokens are. first, remote: [members], in shared memory. */
+WEFT_DEVICE struct experts_sources experts_plan_sums(const struct experts_call *c, uint32_t *first,
+                                                     uint32_t *remote)
 {
-    WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS]);
-    WEFT_SHARED(uint32_t, remote, [EXPERTS_SHORT_MEMBERS]);
     struct experts_values none = {NULL, NULL};
     struct experts_sources from = {first, remote, c->me, c->members, none, NULL, NULL};
-    struct experts_round r = experts_receive_begin(c);
     FOR_THREADS(i, c->members)
     {
         uint32_t member = (uint32_t)i, result = experts_first_result(c, c->me, member);
@@ -867,13 +939,45 @@ WEFT_DEVICE void experts_short_sum(const struct experts_call *c)
         first[member] = result;
         remote[member] = row;
     }
+    return from;
+}
+
+/* Adds the results and waits for the heads. The sources are found, and threads have synchronised.
+ */
+WEFT_DEVICE void experts_sum_results(struct experts_round *r, struct experts_sources from)
+{
+    experts_add_tokens(r, from);
+    if (experts_is_last_block())
+        experts_await_heads(r);
+}
+
+WEFT_DEVICE void experts_short_sum(const struct experts_call *c)
+{
+    WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS]);
+    WEFT_SHARED(uint32_t, remote, [EXPERTS_SHORT_MEMBERS]);
+    struct experts_round r = experts_receive_begin(c);
+    struct experts_sources from = experts_plan_sums(c, first, remote);
     weft_dev_sync_block();
-    experts_add_tokens(&r, from);
-    if (!experts_is_last_block())
-        return;
-    experts_await_heads(&r);
+    experts_sum_results(&r, from);
+}
+
+WEFT_DEVICE void experts_short_combine(const struct experts_call *c)
+{
+    WEFT_SHARED(uint64_t, number, [1]);
+    WEFT_SHARED(uint32_t, first_row, [EXPERTS_SHORT_MEMBERS + 1]);
+    WEFT_SHARED(uint32_t, first_result, [EXPERTS_SHORT_MEMBERS]);
+    WEFT_SHARED(char *, slots, [EXPERTS_SHORT_MEMBERS]);
+    WEFT_SHARED(uint32_t, first, [EXPERTS_SHORT_MEMBERS]);
+    WEFT_SHARED(uint32_t, remote, [EXPERTS_SHORT_MEMBERS]);
+    struct experts_returns plan = {first_row, first_result, slots};
+    struct experts_round r = experts_round_of(c);
+    experts_both_begin(c, number);
+    experts_plan_results(c, plan);
+    struct experts_sources from = experts_plan_sums(c, first, remote);
     weft_dev_sync_block();
-    experts_receive_end(&r);
+    experts_round_set(&r, *number);
+    experts_return_results(&r, plan);
+    experts_sum_results(&r, from);
 }
 
 #endif

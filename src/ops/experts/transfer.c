@@ -30,15 +30,15 @@ static weft_status check_call(const char *function, const weft_experts *e, const
 
 static weft_status check_step(const char *function, const weft_experts *e, enum experts_step wanted)
 {
-    static const char *const before[] = {
-        "send and receive alternate; the last call was a combine_receive, or there was none",
-        "send and receive alternate; the last call was a dispatch_send",
-        "send and receive alternate; the last call was a dispatch_receive",
-        "send and receive alternate; the last call was a combine_send"};
+    static const char *const in_flight[] = {[EXPERTS_IDLE] = "no transfer is",
+                                            [EXPERTS_DISPATCHING] = "a dispatch is",
+                                            [EXPERTS_DISPATCHED] = "no transfer is",
+                                            [EXPERTS_COMBINING] = "a combine is"};
     bool idle = e->step == EXPERTS_IDLE || e->step == EXPERTS_DISPATCHED;
     if (wanted == EXPERTS_IDLE ? idle : e->step == wanted)
         return WEFT_OK;
-    return base_fail(WEFT_ERR_ARGUMENT, "%s: %s", function, before[e->step]);
+    return base_fail(WEFT_ERR_ARGUMENT, "%s: send and receive alternate; %s in flight", function,
+                     in_flight[e->step]);
 }
 
 /* A team of one needs no barrier: the stream orders its kernels. */
@@ -138,19 +138,35 @@ static weft_status compute_layout(weft_experts *e, struct experts_call *c, weft_
     return weft_allgather_on_stream(e->team, c->counts, c->own_counts, bytes, stream);
 }
 
-WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, void *layout,
-                                                             const weft_experts_tokens *tokens,
-                                                             weft_stream stream)
+static weft_status check_rows(const char *function, const weft_experts_rows *rows, bool known)
 {
-    static const char name[] = "weft_experts_dispatch_send_on_stream";
-    weft_status status = check_call(name, e, layout, stream);
-    if (!status)
-        status = check_tokens(name, e, tokens);
-    if (!status)
-        status = check_step(name, e, EXPERTS_IDLE);
-    if (status)
-        return status;
+    if (!rows || rows->size != sizeof *rows)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: rows%s", function,
+                         rows ? "->size is not this library's sizeof(weft_experts_rows)"
+                              : " is null");
+    if (known && (rows->topk_idx || rows->topk_weights))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: %s is not sent with a known layout; keep that of the first dispatch",
+                         function, rows->topk_idx ? "topk_idx" : "topk_weights");
+    weft_status status = check_aligned(function, "x", rows->x);
+    return status ? status : check_aligned(function, "scales", rows->scales);
+}
+
+static void set_rows(struct experts_call *c, const weft_experts_rows *rows)
+{
+    c->to_x = rows->x;
+    c->to_scales = (char *)rows->scales;
+    c->to_idx = rows->topk_idx;
+    c->to_weights = rows->topk_weights;
+    c->to_n_rows = rows->n_rows;
+    c->to_n_tokens = rows->n_tokens;
+}
+
+static weft_status send_tokens(weft_experts *e, void *layout, const weft_experts_tokens *tokens,
+                               weft_stream stream)
+{
     struct experts_call c = dispatch_call(e, layout, tokens);
+    weft_status status;
     e->known = c.known;
     if (c.slots) {
         status = experts_launch(e, EXPERTS_short_send, e->short_blocks, e->threads, &c, stream);
@@ -164,53 +180,86 @@ WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, vo
     return status;
 }
 
+static weft_status dispatch_ended(weft_experts *e, weft_stream stream, weft_status status)
+{
+    if (!status) {
+        e->step = EXPERTS_DISPATCHED;
+        e->captured = is_capturing(e, stream);
+    }
+    return status;
+}
+
+static weft_status receive_tokens(weft_experts *e, const weft_experts_rows *rows, void *layout,
+                                  weft_stream stream)
+{
+    struct experts_call c = call_with(e, layout);
+    weft_status status;
+    c.known = e->known;
+    set_rows(&c, rows);
+    if (c.slots) {
+        status = experts_launch(e, EXPERTS_short_receive, e->blocks, e->threads, &c, stream);
+    } else {
+        status = meet(e, stream);
+        if (!status)
+            status = relay(e, EXPERTS_relay_rows, &c, stream);
+        if (!status)
+            status = meet_node(e, stream);
+        if (!status)
+            status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    }
+    return dispatch_ended(e, stream, status);
+}
+
+WEFT_EXPORT weft_status weft_experts_dispatch_send_on_stream(weft_experts *e, void *layout,
+                                                             const weft_experts_tokens *tokens,
+                                                             weft_stream stream)
+{
+    static const char name[] = "weft_experts_dispatch_send_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_tokens(name, e, tokens);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
+    return status ? status : send_tokens(e, layout, tokens, stream);
+}
+
 WEFT_EXPORT weft_status weft_experts_dispatch_receive_on_stream(weft_experts *e,
                                                                 const weft_experts_rows *rows,
                                                                 void *layout, weft_stream stream)
 {
     static const char name[] = "weft_experts_dispatch_receive_on_stream";
     weft_status status = check_call(name, e, layout, stream);
-    if (!status && (!rows || rows->size != sizeof *rows))
-        status =
-            base_fail(WEFT_ERR_ARGUMENT, "%s: rows%s", name,
-                      rows ? "->size is not this library's sizeof(weft_experts_rows)" : " is null");
     if (!status)
         status = check_step(name, e, EXPERTS_DISPATCHING);
-    if (!status && e->known && (rows->topk_idx || rows->topk_weights))
-        status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s: %s is not sent with a known layout; keep that of the first "
-                           "dispatch",
-                           name, rows->topk_idx ? "topk_idx" : "topk_weights");
     if (!status)
-        status = check_aligned(name, "x", rows->x);
+        status = check_rows(name, rows, e->known);
+    return status ? status : receive_tokens(e, rows, layout, stream);
+}
+
+WEFT_EXPORT weft_status weft_experts_dispatch_on_stream(weft_experts *e,
+                                                        const weft_experts_rows *rows, void *layout,
+                                                        const weft_experts_tokens *tokens,
+                                                        weft_stream stream)
+{
+    static const char name[] = "weft_experts_dispatch_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
     if (!status)
-        status = check_aligned(name, "scales", rows->scales);
-    if (!status && !e->call.slots)
-        status = meet(e, stream);
+        status = check_tokens(name, e, tokens);
+    if (!status)
+        status = check_rows(name, rows, tokens->known);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
     if (status)
         return status;
-    struct experts_call c = call_with(e, layout);
-    c.known = e->known;
-    c.to_x = rows->x;
-    c.to_scales = (char *)rows->scales;
-    c.to_idx = rows->topk_idx;
-    c.to_weights = rows->topk_weights;
-    c.to_n_rows = rows->n_rows;
-    c.to_n_tokens = rows->n_tokens;
-    if (c.slots) {
-        status = experts_launch(e, EXPERTS_short_receive, e->blocks, e->threads, &c, stream);
-    } else {
-        status = relay(e, EXPERTS_relay_rows, &c, stream);
-        if (!status)
-            status = meet_node(e, stream);
-        if (!status)
-            status = experts_launch(e, EXPERTS_receive, e->blocks, e->threads, &c, stream);
+    if (!e->call.slots) {
+        status = send_tokens(e, layout, tokens, stream);
+        return status ? status : receive_tokens(e, rows, layout, stream);
     }
-    if (!status) {
-        e->step = EXPERTS_DISPATCHED;
-        e->captured = is_capturing(e, stream);
-    }
-    return status;
+    struct experts_call c = dispatch_call(e, layout, tokens);
+    c.known_counts = c.layout + EXPERTS_LAYOUT_HEAD;
+    set_rows(&c, rows);
+    status = experts_launch(e, EXPERTS_short_dispatch, e->one_blocks, e->threads, &c, stream);
+    return dispatch_ended(e, stream, status);
 }
 
 /* -------------------------------------------------------------------------------- combine */
@@ -234,35 +283,38 @@ static weft_status return_parts(weft_experts *e, struct experts_call *c, weft_st
     return status;
 }
 
-WEFT_EXPORT weft_status weft_experts_combine_send_on_stream(weft_experts *e, const void *results,
-                                                            const float *weights,
-                                                            const void *layout, weft_stream stream)
+static weft_status check_results(const char *function, const weft_experts *e, const void *results)
 {
-    static const char name[] = "weft_experts_combine_send_on_stream";
-    weft_status status = check_call(name, e, layout, stream);
-    if (!status)
-        status = check_aligned(name, "results", results);
-    if (!status)
-        status = check_step(name, e, EXPERTS_IDLE);
-    if (!status && !results && e->call.result_bytes != e->call.token_bytes)
-        status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s: results is null, and a result has %u bytes where a row has %u",
-                           name, e->call.result_bytes, e->call.token_bytes);
-    bool capturing = !status && is_capturing(e, stream);
-    if (!status && !e->call.slots && (e->step != EXPERTS_DISPATCHED || e->captured != capturing))
-        status = meet(e, stream);
-    if (status)
-        return status;
+    if (!results && e->call.result_bytes != e->call.token_bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: results is null, and a result has %u bytes where a row has %u",
+                         function, e->call.result_bytes, e->call.token_bytes);
+    return check_aligned(function, "results", results);
+}
+
+static struct experts_call combine_call(const weft_experts *e, const void *results,
+                                        const float *weights, const void *layout)
+{
     struct experts_call c = call_with(e, layout);
     c.results = results ? results : c.rows_in;
     c.result_weights = weights;
-    if (c.slots)
-        status = experts_launch(e, EXPERTS_short_return, e->short_blocks, e->threads, &c, stream);
-    else if (c.members > 1)
-        status = return_parts(e, &c, stream);
+    return c;
+}
+
+static weft_status send_results(weft_experts *e, struct experts_call *c, weft_stream stream)
+{
+    weft_status status = WEFT_OK;
+    if (c->slots) {
+        status = experts_launch(e, EXPERTS_short_return, e->short_blocks, e->threads, c, stream);
+    } else {
+        if (e->step != EXPERTS_DISPATCHED || e->captured != is_capturing(e, stream))
+            status = meet(e, stream);
+        if (!status && c->members > 1)
+            status = return_parts(e, c, stream);
+    }
     if (status)
         return status;
-    e->combine = c;
+    e->combine = *c;
     e->step = EXPERTS_COMBINING;
     return WEFT_OK;
 }
@@ -279,6 +331,58 @@ static weft_status sum_parts(weft_experts *e, struct experts_call *c, weft_strea
     return status;
 }
 
+/* weights: those that are returned. */
+static weft_status check_sums(const char *function, const void *dst, const float *weights_dst,
+                              const float *weights)
+{
+    if (!dst)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", function);
+    if (weights_dst && !weights)
+        return base_fail(WEFT_ERR_ARGUMENT, "%s: weights_dst is given, and no weights are returned",
+                         function);
+    return check_aligned(function, "dst", dst);
+}
+
+static weft_status receive_sums(weft_experts *e, void *dst, float *weights_dst, weft_stream stream)
+{
+    struct experts_call c = e->combine;
+    weft_status status;
+    c.to = dst;
+    c.to_sums = weights_dst;
+    if (c.slots) {
+        status = experts_launch(e, EXPERTS_short_sum, e->blocks, e->threads, &c, stream);
+    } else {
+        status = sum_parts(e, &c, stream);
+        if (!status)
+            status = meet(e, stream);
+        if (!status)
+            status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, &c, stream);
+        if (!status && c.parts > 1)
+            status = experts_record(e, e->summed, e->sum_stream);
+        if (!status && c.parts > 1)
+            status = experts_wait(e, stream, e->summed);
+    }
+    if (!status)
+        e->step = EXPERTS_IDLE;
+    return status;
+}
+
+WEFT_EXPORT weft_status weft_experts_combine_send_on_stream(weft_experts *e, const void *results,
+                                                            const float *weights,
+                                                            const void *layout, weft_stream stream)
+{
+    static const char name[] = "weft_experts_combine_send_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
+    if (!status)
+        status = check_results(name, e, results);
+    if (status)
+        return status;
+    struct experts_call c = combine_call(e, results, weights, layout);
+    return send_results(e, &c, stream);
+}
+
 WEFT_EXPORT weft_status weft_experts_combine_receive_on_stream(weft_experts *e, void *dst,
                                                                float *weights_dst,
                                                                const void *layout,
@@ -291,32 +395,34 @@ WEFT_EXPORT weft_status weft_experts_combine_receive_on_stream(weft_experts *e, 
     if (!status && e->combine.layout != layout)
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: layout is %p, and that of the send was %p", name,
                            layout, (void *)e->combine.layout);
-    if (!status && !dst)
-        status = base_fail(WEFT_ERR_ARGUMENT, "%s: dst is null", name);
-    if (!status && weights_dst && !e->combine.result_weights)
-        status = base_fail(WEFT_ERR_ARGUMENT,
-                           "%s: weights_dst is given, and combine_send had no weights", name);
     if (!status)
-        status = check_aligned(name, "dst", dst);
+        status = check_sums(name, dst, weights_dst, e->combine.result_weights);
+    return status ? status : receive_sums(e, dst, weights_dst, stream);
+}
+
+WEFT_EXPORT weft_status weft_experts_combine_on_stream(weft_experts *e, void *dst,
+                                                       float *weights_dst, const void *results,
+                                                       const float *weights, const void *layout,
+                                                       weft_stream stream)
+{
+    static const char name[] = "weft_experts_combine_on_stream";
+    weft_status status = check_call(name, e, layout, stream);
+    if (!status)
+        status = check_step(name, e, EXPERTS_IDLE);
+    if (!status)
+        status = check_results(name, e, results);
+    if (!status)
+        status = check_sums(name, dst, weights_dst, weights);
     if (status)
         return status;
-    struct experts_call c = e->combine;
+    struct experts_call c = combine_call(e, results, weights, layout);
+    if (!c.slots) {
+        status = send_results(e, &c, stream);
+        return status ? status : receive_sums(e, dst, weights_dst, stream);
+    }
     c.to = dst;
     c.to_sums = weights_dst;
-    if (c.slots) {
-        status = experts_launch(e, EXPERTS_short_sum, e->blocks, e->threads, &c, stream);
-        e->step = status ? e->step : EXPERTS_IDLE;
-        return status;
-    }
-    status = sum_parts(e, &c, stream);
-    if (!status)
-        status = meet(e, stream);
-    if (!status)
-        status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, &c, stream);
-    if (!status && c.parts > 1)
-        status = experts_record(e, e->summed, e->sum_stream);
-    if (!status && c.parts > 1)
-        status = experts_wait(e, stream, e->summed);
+    status = experts_launch(e, EXPERTS_short_combine, e->one_blocks, e->threads, &c, stream);
     if (!status)
         e->step = EXPERTS_IDLE;
     return status;
