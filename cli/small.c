@@ -2,6 +2,7 @@
 /* The command of the package weft has these in place of what needs the library: each says which
  * package has it. */
 #include "explain/coll.h"
+#include "explain/experts.h"
 #include "explain/pes.h"
 #include "probe.h"
 #include "tool/coll_rates.h"
@@ -80,6 +81,12 @@ int explain_coll(int n, const char *const *words, bool json)
     refuse("the algorithm of a collective");
     fprintf(stderr, "weft explain coll: %s\n", weft_last_error());
     return EXIT_FAULT;
+}
+
+int explain_experts(int argc, char **argv)
+{
+    (void)argc;
+    return refuse_whole(argv);
 }
 
 bool explain_is_job(int pid)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completion of `weft` in bash: commands, options and reason codes, as the command itself lists them.
 _weft_options() {
-    "$1" "$2" --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
+    "$1" $2 --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
 }
 _weft() {
     local word=${COMP_WORDS[COMP_CWORD]} weft=${COMP_WORDS[0]} command=${COMP_WORDS[1]} list=
@@ -14,6 +14,10 @@ _weft() {
     # After its program, `weft run` has no options any more.
     case $command:$word in
     help:*) list=$("$weft" help 2>/dev/null | awk '/^  [a-z]/ { print $1 }') ;;
+    explain:-*)
+        [ "${COMP_WORDS[2]}" != experts ] || command='explain experts'
+        list=$(_weft_options "$weft" "$command")
+        ;;
     *:-*) list=$(_weft_options "$weft" "$command") ;;
     explain:[A-Z]*) list=$("$weft" explain --codes 2>/dev/null | awk '/^[A-Z0-9-]+ / { print $1 }') ;;
     esac

@@ -5,7 +5,9 @@ function __weft_commands
 end
 function __weft_options
     set -l words (commandline -opc)
-    weft $words[2] --help 2>/dev/null | string match -ra -- '--[a-z][a-z-]*' | sort -u
+    set -l command $words[2]
+    test "$words[2] $words[3]" != "explain experts" || set command explain experts
+    weft $command --help 2>/dev/null | string match -ra -- '--[a-z][a-z-]*' | sort -u
 end
 complete -c weft -n 'test (count (commandline -opc)) -eq 1' -f -a '(__weft_commands)'
 complete -c weft -n 'test (count (commandline -opc)) -gt 1' -a '(__weft_options)'

@@ -12,6 +12,7 @@
 #include "columns.h"
 #include "commands.h"
 #include "explain/coll.h"
+#include "explain/experts.h"
 #include "explain/pes.h"
 #include "machine/checks/checks.h"
 #include "machine/checks/explain.h"
@@ -626,13 +627,18 @@ int cmd_explain(int argc, char **argv)
         .options = explain_option_list,
         .parser = parse_explain,
         .children = children,
-        .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]",
+        .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]\nexperts [OPTION...]",
         .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
                "(numa1), disks, or a file by its path. Reports the path in use, better paths "
                "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
                "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
-               "the estimated time of each algorithm."};
+               "the estimated time of each algorithm. experts: the estimated time of dispatch and "
+               "combine of a mixture of experts, with its terms (weft explain experts --help)."};
     struct explain_arguments a = {.n = 0};
+    if (argc > 1 && strcmp(argv[1], "experts") == 0) {
+        argv[1] = "weft explain experts";
+        return explain_experts(argc - 1, argv + 1);
+    }
     cli_parse(&argp, argc, argv, 0, &a);
     if (a.codes) {
         print_codes(a.codes, a.options.json);

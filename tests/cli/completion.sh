@@ -60,6 +60,7 @@ expect topo weft to
 expect 'demo doctor' weft help d
 expect "--machine$takes" weft topo --ma
 expect "--host$takes --hostfile$takes --hosts$takes" weft run --ho
+expect "--per-node$takes --pes$takes" weft explain experts --pe
 expect P2P-ACS weft explain P2P-A
 files='cli/completions/weft.bash cli/completions/weft.fish'
 [ "$shell" != zsh ] || files='weft.bash weft.fish'

@@ -48,6 +48,7 @@ for command in attach bench demo; do
     refuses "weft $command: this command needs the package weft-bench" $command 1
 done
 refuses "a collective needs the package weft-bench" explain coll allreduce 8
+refuses "this command needs the package weft-bench" explain experts
 refuses "the table of all pairs of PEs needs the package weft-bench" explain --job $$
 "$small" explain host / >"$folder/small" 2>&1
 grep -qF "a file needs the package weft-bench" "$folder/small" || fail "explain host FILE"

@@ -57,6 +57,8 @@ done
 add explain --codes
 add explain coll broadcast 64M 4
 add explain coll reduce 1G 64
+add explain experts --tokens 128
+add explain experts --pes 64 --per-node 8
 add doctor --machine container-2-of-8.json --against dgx-a100.json
 look
 # Nothing is lost by folding: the words are those of --full.

@@ -260,21 +260,34 @@ static struct experts_division largest_division(int members)
                : (struct experts_division){.nodes = others, .places = others, .sources = others};
 }
 
+weft_status experts_form_of(const char *function, int members, const weft_experts_attr *attr,
+                            struct experts_form *form)
+{
+    weft_status status = check_experts_attr(function, members, attr);
+    if (status)
+        return status;
+    *form = (struct experts_form){
+        .division = experts_divide_evenly((size_t)members, attr->top, attr->node_members)};
+    form->sizes.nodes.n = (uint32_t)form->division.nodes;
+    form->symmetric = place_memory(&form->sizes, members, attr, &form->division, NULL);
+    form->is_short = size_slots(&form->sizes, attr->tokens) > 0;
+    return WEFT_OK;
+}
+
 WEFT_EXPORT weft_status weft_experts_sizes(int members, const weft_experts_attr *attr,
                                            weft_experts_size *size)
 {
-    struct experts_call unused = {0};
-    weft_status status = check_experts_attr("weft_experts_sizes", members, attr);
+    static const char name[] = "weft_experts_sizes";
+    struct experts_form form;
+    weft_status status = experts_form_of(name, members, attr, &form);
     if (!status && !size)
-        status = base_fail(WEFT_ERR_ARGUMENT, "weft_experts_sizes: size is null");
+        status = base_fail(WEFT_ERR_ARGUMENT, "%s: size is null", name);
     if (status)
         return status;
-    const struct experts_division division = experts_divide_evenly((size_t)members, attr->top,
-                                                                   attr->node_members),
-                                  largest = largest_division(members);
-    size->symmetric = place_memory(&unused, members, attr, &division, NULL);
+    const struct experts_division largest = largest_division(members);
+    size->symmetric = form.symmetric;
     size->layout = layout_bytes(members, attr, &largest);
-    size->relays = division.nodes > 0;
+    size->relays = form.division.nodes > 0;
     return WEFT_OK;
 }
 

@@ -67,6 +67,18 @@ struct experts_division experts_divide(size_t members, size_t top, size_t nodes,
  * do not save time. */
 struct experts_division experts_divide_evenly(size_t members, size_t top, size_t node_members);
 
+/* What follows from the attributes, with attr->node_members members on each node. */
+struct experts_form {
+    struct experts_call sizes; /* the sizes of an object; it has no memory */
+    struct experts_division division;
+    size_t symmetric; /* bytes that the object takes at each PE */
+    bool is_short;    /* the short form is used where members reach each other's memory */
+};
+
+/* function: for messages. Errors: those of weft_experts_sizes(). */
+weft_status experts_form_of(const char *function, int members, const weft_experts_attr *attr,
+                            struct experts_form *form);
+
 /* Whether device code of this PE loads and stores in the memory of all members. */
 bool experts_reaches_members(const struct weft_team *team);
 
