@@ -9,19 +9,14 @@
 #include "base/log.h"
 #include "job/watch.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
 enum {
-    POLLS_PER_CHECK = 32,  /* polls per check of the clock, while the wait is short */
+    SLEEP_AFTER_NS = 50 * 1000 * 1000, /* after this quiet time the thread sleeps between polls */
+    POLLS_PER_CHECK = 32,              /* polls per check of the clock, while the wait is short */
     CHECKS_PER_YIELD = 32, /* polls of the paths per yield, by a thread that is alone on its CPU */
-    YIELD_ALONE_NS = 1000, /* a yield to another thread takes longer */
-    SHOW_AFTER_NS = 1000 * 1000,        /* a wait is published in the black box after this time */
-    SLEEP_AFTER_NS = 50 * 1000 * 1000,  /* after this quiet time the thread sleeps between polls */
-    SLEEP_SHARE = 1000,                 /* for 1 / SLEEP_SHARE of this time, */
-    SLEEP_SHORTEST_NS = 50 * 1000,      /* at least this long */
-    SLEEP_LONGEST_NS = 2 * 1000 * 1000, /* at most this long */
+    SHOW_AFTER_NS = 1000 * 1000, /* a wait is published in the black box after this time */
     /* 1 / this part of the limit is allowed for a reply from another node */
     REMOTE_LIMIT_SHARE = 8,
 };
@@ -167,13 +162,11 @@ static void count_time(struct waiter *waiter, uint64_t seen, uint64_t now)
     waiter->others_seen = waiter->others;
 }
 
-/* Sleeps longer the longer the wait already lasts: the delay stays a small share of the wait, and
- * many waiting PEs leave the CPUs to those that compute. */
-static void sleep_briefly(uint64_t quiet_ns)
+static void sleep_if_long(const struct waiter *waiter)
 {
-    uint64_t ns = quiet_ns / SLEEP_SHARE;
-    ns = ns < SLEEP_SHORTEST_NS ? SLEEP_SHORTEST_NS : ns > SLEEP_LONGEST_NS ? SLEEP_LONGEST_NS : ns;
-    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+    uint64_t ns = cpu_idle_sleep_ns(waiter->quiet_ns, SLEEP_AFTER_NS, waiter->shares_cpu);
+    if (ns)
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
 /* Appends the name of the collective that a death ended to the message of the death. */
@@ -223,19 +216,9 @@ static weft_status check_progress(struct waiter *waiter, uint64_t seen)
         status = check_peers(waiter);
     if (!status)
         status = ask_program(waiter);
-    if (!status && waiter->quiet_ns > SLEEP_AFTER_NS)
-        sleep_briefly(waiter->quiet_ns);
+    if (!status)
+        sleep_if_long(waiter);
     return status;
-}
-
-/* Yields, which lets the awaited PE run where PEs share a CPU. A wake-up through a futex takes
- * twice as long on the same CPU (1.8 us against 1.2 us for a yield on a Xeon under KVM), ten times
- * as long across idle CPUs, and would require a check in every put. True: no other thread ran. */
-static bool yield_cpu(void)
-{
-    uint64_t before = clock_now_ns();
-    sched_yield();
-    return clock_now_ns() - before < YIELD_ALONE_NS;
 }
 
 /* Yields between polls of the paths, which are system calls themselves. A PE that has its CPU to
@@ -248,9 +231,9 @@ static void yield_between_checks(struct waiter *waiter, bool came)
     waiter->quiet_ns = came ? 0 : waiter->quiet_ns;
     if (came || (was && waiter->empty_polls % CHECKS_PER_YIELD))
         return;
-    bool is = yield_cpu();
-    if (is != was)
-        atomic_store_explicit(alone, is, memory_order_relaxed);
+    waiter->shares_cpu = cpu_yield();
+    if (waiter->shares_cpu == was)
+        atomic_store_explicit(alone, !was, memory_order_relaxed);
 }
 
 weft_status waiter_slow(struct waiter *waiter, uint64_t seen)
@@ -259,7 +242,7 @@ weft_status waiter_slow(struct waiter *waiter, uint64_t seen)
     if (unlikely(waiter->job->default_ctx->open_count))
         yield_between_checks(waiter, job_progress(waiter->job));
     else
-        sched_yield();
+        waiter->shares_cpu = cpu_yield();
     if (waiter->slot || in_remote_check || waiter->polls % POLLS_PER_CHECK == 0)
         return check_progress(waiter, seen);
     return WEFT_OK;

@@ -31,6 +31,7 @@ struct waiter {
     uint32_t empty_polls; /* consecutive polls of the paths without a message */
     bool is_signed;       /* the variable is signed */
     bool warned;
+    bool shares_cpu;       /* another thread ran at the last yield */
     struct box_wait *slot; /* entry in the black box once the wait is slow */
     uint64_t checked_ns;   /* clock at the last check; 0: none yet */
     uint64_t waited_ns;    /* counted waiting time */

@@ -4,12 +4,12 @@
 #include "proxy/proxy.h"
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "gpu/map/wc.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -18,12 +18,9 @@
 enum {
     BATCH = 64, /* descriptors after which the counter is published in any case */
     SLEEP_AFTER_NS = 2 * 1000 * 1000, /* idle time after which the thread sleeps */
-    SLEEP_SHARE = 1000,               /* for 1 / SLEEP_SHARE of the idle time, */
-    /* at least this long, and exactly this while a path needs polling, */
-    SLEEP_SHORTEST_NS = 50 * 1000,
-    SLEEP_LONGEST_NS = 1000 * 1000, /* and at most this long */
-    AHEAD = 4,                      /* descriptors that are prefetched while one is performed */
-    BOUNCES = 1024,                 /* largest number of bounce buffers of a ring */
+    POLLING_SLEEP_NS = 50 * 1000,     /* for this time while a path needs polling */
+    AHEAD = 4,                        /* descriptors that are prefetched while one is performed */
+    BOUNCES = 1024,                   /* largest number of bounce buffers of a ring */
 };
 
 /* -------------------------------------------------------------------------------- memory layout */
@@ -372,12 +369,8 @@ static bool has_work(struct proxy *proxy)
            proxy_written_end(proxy) != taken;
 }
 
-static void sleep_until_bell(struct proxy *proxy, uint64_t idle_ns, bool busy)
+static void sleep_until_bell(struct proxy *proxy, uint64_t ns)
 {
-    uint64_t ns = idle_ns / SLEEP_SHARE;
-    ns = ns < SLEEP_SHORTEST_NS || busy ? SLEEP_SHORTEST_NS
-         : ns > SLEEP_LONGEST_NS        ? SLEEP_LONGEST_NS
-                                        : ns;
     atomic_store(&proxy->sleeping, 1);
     uint32_t bell = atomic_load(&proxy->bell);
     if (!has_work(proxy))
@@ -400,10 +393,10 @@ static void wait_for_work(struct proxy *proxy, struct idle *idle)
     uint64_t now = clock_now_ns();
     if (!idle->since_ns)
         idle->since_ns = now;
-    if (now - idle->since_ns > SLEEP_AFTER_NS)
-        sleep_until_bell(proxy, now - idle->since_ns, busy);
-    else
-        sched_yield();
+    bool shared = cpu_yield();
+    uint64_t ns = cpu_idle_sleep_ns(now - idle->since_ns, SLEEP_AFTER_NS, shared);
+    if (ns)
+        sleep_until_bell(proxy, busy ? POLLING_SLEEP_NS : ns);
 }
 
 static void *serve(void *argument)

@@ -15,9 +15,14 @@
 #include <time.h>
 
 /* A worker whose lanes only poll yields its CPU each round. After IDLE_BEFORE_SLEEP_NS it also
- * sleeps IDLE_SLEEP_NS in between, because its lanes wait for another process or a slow
- * operation. */
-enum { IDLE_BEFORE_SLEEP_NS = 1000000, IDLE_SLEEP_NS = 50000 };
+ * sleeps in between, because its lanes wait for another process or a slow
+ * thread, and thousands of polling lanes take the CPUs from it: for 1 / IDLE_SLEEP_SHARE of the
+ * idle time, so that what they wait for is seen that much later at most. */
+enum {
+    IDLE_BEFORE_SLEEP_NS = 1000 * 1000,
+    IDLE_SLEEP_SHARE = 20,
+    IDLE_SLEEP_LONGEST_NS = 1000 * 1000,
+};
 
 /* A worker that makes progress starts one more block every so many rounds, in case its lanes wait
  * for a block that has not started. */
@@ -203,10 +208,13 @@ static void relax(struct worker *worker)
     uint64_t now = clock_now_ns();
     if (!worker->idle_since)
         worker->idle_since = now;
-    if (now - worker->idle_since < IDLE_BEFORE_SLEEP_NS)
+    uint64_t idle = now - worker->idle_since, sleep = idle / IDLE_SLEEP_SHARE;
+    if (sleep > IDLE_SLEEP_LONGEST_NS)
+        sleep = IDLE_SLEEP_LONGEST_NS;
+    if (idle < IDLE_BEFORE_SLEEP_NS)
         sched_yield();
     else
-        nanosleep(&(struct timespec){.tv_nsec = IDLE_SLEEP_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)sleep}, NULL);
 }
 
 static void *worker_main(void *argument)
