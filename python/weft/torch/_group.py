@@ -2,11 +2,12 @@
 """The process group: what torch calls, checks of the arguments, and the choice between host and
 stream."""
 
+import weakref
 from importlib import import_module
 from typing import Any, Callable, List, Optional, Sequence
 
 from .. import _bindings as b
-from .._job import join, unique_id
+from .._job import Job, join, unique_id
 from .._library import calls, check
 from ..errors import InvalidArgument, Unsupported
 from ._buffers import Buffers
@@ -21,16 +22,21 @@ torch: Any = import_module("torch")
 dist: Any = import_module("torch.distributed")
 _Group: Any = dist.ProcessGroup
 
-# Those of groups that were not destroyed end with the process.
-_jobs_of_groups: List[Any] = []
-
-
 def _uneven(tensors: Sequence[Any]) -> bool:
     return len({tensor.shape for tensor in tensors}) > 1
 
 
 def _op_of(opts: Any) -> Any:
     return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+
+
+def _end_job(job: Job, streams: Streams, messages: Optional[StreamMessages]) -> None:
+    """Ends the job of a group, which is given no more operations. Its memory is free when all
+    members have ended theirs."""
+    streams.wait()
+    if messages is not None:
+        messages.wait()
+    job._finalize_later()
 
 
 class ProcessGroup(_Group):  # type: ignore[misc]
@@ -52,7 +58,6 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         own_limit = timeout is not None and timeout != dist.distributed_c10d.default_pg_timeout
         self._job = join(memory + (8 << 20), bytes(id_), rank, size,
                          limit_s=timeout.total_seconds() if own_limit else 0)
-        _jobs_of_groups.append(self._job)
         self._team = self._job._handle_team
         self._memory = self._job.empty(memory, "u1")
         address = self._memory.address
@@ -62,6 +67,10 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._order = Order()
         self._stream_messages = self._open_gpu()
         self._detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
+        # Operations that are pending refer to the group. Groups that the program keeps end with it.
+        self._end = weakref.finalize(self, _end_job, self._job, self._streams,
+                                     self._stream_messages)
+        self._end.atexit = False
 
     def _open_gpu(self) -> Optional[StreamMessages]:
         """Prepares messages of GPU tensors, where every member has chosen its GPU."""
@@ -83,7 +92,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     def getSize(self) -> int:
         return self._size
 
-    # torch 2 finds a group by its name.
+    # torch 2 finds a group by its name. Its C++ code calls the methods, or it looks for the name in
+    # backends of its own: torch's Python code sets and gets it by the other names.
     def setGroupName(self, name: str) -> None:
         self._name = name
 
@@ -96,17 +106,14 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     def getGroupDesc(self) -> str:
         return self._words
 
+    _set_group_name, group_name = setGroupName, property(getGroupName)
+    _set_group_desc, group_desc = setGroupDesc, property(getGroupDesc)
+
     def shutdown(self) -> None:
-        """Ends the job, whose memory is free when all members have. torch calls it in
-        destroy_process_group(), from 2.4 on."""
-        if self._job not in _jobs_of_groups:
-            return
+        """Ends the job. torch calls it in destroy_process_group(); where it does not, as 2.5, the job
+        ends when the program drops the group."""
         self._order.wait()
-        self._streams.wait()
-        if self._stream_messages is not None:
-            self._stream_messages.wait()
-        _jobs_of_groups.remove(self._job)
-        self._job._finalize_later()
+        self._end()
 
     # --------------------------------------------------------------- the order of operations
 

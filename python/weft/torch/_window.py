@@ -47,8 +47,8 @@ def pad_bytes() -> int:
     """Returns the bytes of the signal pad of a new allocation: torch's setting, where it has
     one."""
     known = getattr(torch._C, "_distributed_c10d", None)
-    known = getattr(known, "_SymmetricMemory", None)
-    return int(getattr(known, "signal_pad_size", _PAD))
+    size = getattr(getattr(known, "_SymmetricMemory", None), "signal_pad_size", _PAD)
+    return size if isinstance(size, int) else _PAD  # in torch 2.5 a property of handles
 
 
 def _round_up(nbytes: int) -> int:
