@@ -279,9 +279,12 @@ def of_torch_2(rank, size):
              [2 * rank * size, (2 * rank + 1) * size])]:
         assert (tensor + 0).tolist() == values
 
+    # The compiler of torch 2.1 takes no groups but torch's own.
+    members = world if torch.__version__ >= "2.5" else list(range(size))
+
     @torch.compile(backend="aot_eager")
     def compiled(x):
-        return functional.all_reduce(x * 2, "sum", world) + 1
+        return functional.all_reduce(x * 2, "sum", members) + 1
 
     assert compiled(torch.ones(3)).tolist() == [2 * size + 1] * 3
 

@@ -85,7 +85,7 @@ class Buffers:
             ctypes.memmove(host.address + at, self._src, size)
         host.write_back()
 
-    def reduce(self, tensor: Any, reduction: Reduction, root: int) -> None:
+    def reduce(self, tensor: Any, root: int, reduction: Reduction) -> None:
         host = Host(tensor)
         for at, size in self._fragments(host.nbytes, 1, reduction.itemsize, True):
             ctypes.memmove(self._src, host.address + at, size)
@@ -119,7 +119,7 @@ class Buffers:
 
     def _equal_parts(self, host: Any) -> Sequence[Any]:
         """Returns the parts of a contiguous tensor, one for each member."""
-        flat = host.view(-1)
+        flat = host.detach().view(-1)
         step = flat.numel() // self._size
         return [flat[rank * step:(rank + 1) * step] for rank in range(self._size)]
 
@@ -178,7 +178,7 @@ class Buffers:
             ctypes.memmove(result.address, self._dst, size)
         result.write_back()
 
-    def alltoall(self, outputs: Sequence[Any], sources: Sequence[Any], even: bool) -> None:
+    def alltoall(self, outputs: Sequence[Any], sources: Sequence[Any], even: bool = False) -> None:
         """Sends sources[r] to member r, and receives outputs[r] from it. even: all have the same
         size at every member."""
         results = [Host(output, False) for output in outputs]
@@ -209,5 +209,5 @@ class Buffers:
                       sends: Sequence[int]) -> None:
         """Sends sends[r] rows to member r, and receives takes[r] rows from it."""
         whole = Host(output, False)
-        self.alltoall(rows_of(whole.host, takes), rows_of(Host(source).host, sends), False)
+        self.alltoall(rows_of(whole.host, takes), rows_of(Host(source).host, sends))
         whole.write_back()

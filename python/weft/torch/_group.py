@@ -26,8 +26,9 @@ def _uneven(tensors: Sequence[Any]) -> bool:
     return len({tensor.shape for tensor in tensors}) > 1
 
 
-def _op_of(opts: Any) -> Any:
-    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+def _names(each: Sequence[Any]) -> List[str]:
+    """Returns the reduction's name, of arguments that end with it."""
+    return [arguments[-1].name for arguments in each[:1]]
 
 
 def _end_job(job: Job, streams: Streams, messages: Optional[StreamMessages]) -> None:
@@ -110,8 +111,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     _set_group_desc, group_desc = setGroupDesc, property(getGroupDesc)
 
     def shutdown(self) -> None:
-        """Ends the job. torch calls it in destroy_process_group(); where it does not, as 2.5, the job
-        ends when the program drops the group."""
+        """Ends the job. torch calls it in destroy_process_group(); where it does not, as 2.5, the
+        job ends when the program drops the group."""
         self._order.wait()
         self._end()
 
@@ -133,22 +134,28 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
         self._order.make(make if self._streams.usable else operation)
 
-    def _on_stream(self, tensor: Any) -> bool:
-        """Whether collectives of a tensor run on streams: the same at every member."""
-        gpu = tensor.get_device()
-        if gpu < 0:
-            return False
+    def _on_stream(self, gpu: int) -> bool:
+        """Whether collectives of that GPU's tensors run on streams: the same at every member."""
         if gpu not in self._streams.usable:
             self._make(lambda: self._streams.open(gpu, self._buffers))
         return self._streams.usable[gpu]
 
-    def _begin(self, goes_on: Optional[bool], tensors: Sequence[Any], value: Any,
-               host: Callable[[], None], stream: Callable[[int], None]) -> Any:
-        """Makes or queues a collective: host(), or stream(number). Returns its Work.
+    def _begin(self, goes_on: Optional[bool], words: str, each: Sequence[Any],
+               tensors: Sequence[Any], value: Any) -> Any:
+        """Makes or queues a collective: the method `words` of Streams, or else of Buffers, with
+        each of the arguments. Returns its Work.
         goes_on: as caller_of() returns it; tensors: all that it reads and writes."""
-        if tensors and self._on_stream(tensors[0]):
+        gpu = tensors[0].get_device() if tensors else -1
+        if gpu >= 0 and self._on_stream(gpu):
             self._order.wait()  # what the host was given comes first
-            return self._streams.begin(tensors, value, goes_on is False, stream)
+            return self._streams.begin(gpu, getattr(self._streams, words), each, tensors, value,
+                                       goes_on is False)
+        operation = getattr(self._buffers, words)
+
+        def host() -> None:
+            for arguments in each:
+                operation(*arguments)
+
         if not goes_on:
             self._make(host)
             return DONE if goes_on is False else done(value)
@@ -197,52 +204,27 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     # ---------------------------------------------------------------------------- collectives
 
     def allreduce(self, tensors: List[Any], opts: Any = None) -> Any:
-        reductions = [reduction_of(_op_of(opts), [tensor]) for tensor in tensors]
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        each = [(tensor, reduction_of(op, tensor)) for tensor in tensors]
         if self._detail:
-            self._compare("allreduce", tensors, *(reduction.name for reduction in reductions[:1]))
-
-        def host() -> None:
-            for tensor, reduction in zip(tensors, reductions):
-                self._buffers.allreduce(tensor, reduction)
-
-        def on(stream: int) -> None:
-            for tensor, reduction in zip(tensors, reductions):
-                self._streams.allreduce(tensor, reduction, stream)
-
-        return self._begin(caller_of(opts), tensors, tensors, host, on)
+            self._compare("allreduce", tensors, *_names(each))
+        return self._begin(caller_of(opts), "allreduce", each, tensors, tensors)
 
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: List[Any], opts: Any) -> Any:
-        root = opts.rootRank
-        reductions = [reduction_of(opts.reduceOp, [tensor]) for tensor in tensors]
+        op, root = opts.reduceOp, opts.rootRank
+        each = [(tensor, root, reduction_of(op, tensor)) for tensor in tensors]
         if self._detail:
-            self._compare("reduce", tensors, reductions[0].name, f"root {root}")
-
-        def host() -> None:
-            for tensor, reduction in zip(tensors, reductions):
-                self._buffers.reduce(tensor, reduction, root)
-
-        def on(stream: int) -> None:
-            for tensor, reduction in zip(tensors, reductions):
-                self._streams.reduce(tensor, reduction, root, stream)
-
-        return self._begin(caller_of(opts), tensors, tensors, host, on)
+            self._compare("reduce", tensors, *_names(each), f"root {root}")
+        return self._begin(caller_of(opts), "reduce", each, tensors, tensors)
 
     def broadcast(self, tensors: List[Any], opts: Any) -> Any:
         root = opts.rootRank
         if self._detail:
             self._compare("broadcast", tensors, f"root {root}")
-
-        def host() -> None:
-            for tensor in tensors:
-                self._buffers.broadcast(tensor, root)
-
-        def on(stream: int) -> None:
-            for tensor in tensors:
-                self._streams.broadcast(tensor, root, stream)
-
-        return self._begin(caller_of(opts), tensors, tensors, host, on)
+        each = [(tensor, root) for tensor in tensors]
+        return self._begin(caller_of(opts), "broadcast", each, tensors, tensors)
 
     def allgather(self, output_lists: List[List[Any]], inputs: List[Any], opts: Any = None) -> Any:
         return self._allgather(output_lists, inputs, caller_of(opts))
@@ -252,20 +234,13 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         if self._detail:
             uneven = any(_uneven(outputs) for outputs in output_lists)
             self._compare("allgather", [] if uneven else inputs)
-        for outputs, source in zip(output_lists, inputs):
+        each = list(zip(output_lists, inputs))
+        for outputs, source in each:
             self._check_list("allgather", outputs)
             same_type([source, *outputs])
             self._check_size("allgather", outputs[self._rank], source)
-
-        def host() -> None:
-            for outputs, source in zip(output_lists, inputs):
-                self._buffers.allgather(outputs, source)
-
-        def on(stream: int) -> None:
-            for outputs, source in zip(output_lists, inputs):
-                self._streams.allgather(outputs, source, stream)
-
-        return self._begin(goes_on, [*inputs, *sum(output_lists, [])], output_lists, host, on)
+        return self._begin(goes_on, "allgather", each, [*inputs, *sum(output_lists, [])],
+                           output_lists)
 
     def allgather_coalesced(self, output_lists: List[List[Any]], inputs: List[Any],
                             opts: Any = None) -> Any:
@@ -287,19 +262,11 @@ class ProcessGroup(_Group):  # type: ignore[misc]
                         goes_on: Optional[bool]) -> Any:
         if self._detail:
             self._compare("all_gather_into_tensor", inputs)
-        for output, source in zip(outputs, inputs):
-            same_type([output, source])
-            self._check_size("all_gather_into_tensor", output, source, self._size)
-
-        def host() -> None:
-            for output, source in zip(outputs, inputs):
-                self._buffers.allgather_flat(output, source)
-
-        def on(stream: int) -> None:
-            for output, source in zip(outputs, inputs):
-                self._streams.allgather_flat(output, source, stream)
-
-        return self._begin(goes_on, [*inputs, *outputs], outputs, host, on)
+        each = list(zip(outputs, inputs))
+        for both in each:
+            same_type(both)
+            self._check_size("all_gather_into_tensor", *both, self._size)
+        return self._begin(goes_on, "allgather_flat", each, [*inputs, *outputs], outputs)
 
     def gather(self, output_lists: List[List[Any]], inputs: List[Any], opts: Any) -> Any:
         root = opts.rootRank
@@ -312,16 +279,9 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             same_type([source, *outputs])
             for output in outputs:
                 self._check_size("gather", output, source)
-
-        def host() -> None:
-            for outputs, source in zip(lists, inputs):
-                self._buffers.gather(outputs, source, root)
-
-        def on(stream: int) -> None:
-            for outputs, source in zip(lists, inputs):
-                self._streams.gather(outputs, source, root, stream)
-
-        return self._begin(caller_of(opts), [*inputs, *sum(lists, [])], output_lists, host, on)
+        each = [(outputs, source, root) for outputs, source in zip(lists, inputs)]
+        return self._begin(caller_of(opts), "gather", each, [*inputs, *sum(lists, [])],
+                           output_lists)
 
     def scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
         root = opts.rootRank
@@ -334,36 +294,20 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             same_type([output, *sources])
             for source in sources:
                 self._check_size("scatter", source, output)
-
-        def host() -> None:
-            for output, sources in zip(outputs, lists):
-                self._buffers.scatter(output, sources, root)
-
-        def on(stream: int) -> None:
-            for output, sources in zip(outputs, lists):
-                self._streams.scatter(output, sources, root, stream)
-
-        return self._begin(caller_of(opts), [*outputs, *sum(lists, [])], outputs, host, on)
+        each = [(output, sources, root) for output, sources in zip(outputs, lists)]
+        return self._begin(caller_of(opts), "scatter", each, [*outputs, *sum(lists, [])], outputs)
 
     def reduce_scatter(self, outputs: List[Any], input_lists: List[List[Any]], opts: Any) -> Any:
-        reductions = [reduction_of(opts.reduceOp, [output, *sources])
-                      for output, sources in zip(outputs, input_lists)]
+        op = opts.reduceOp
+        each = [(output, sources, reduction_of(op, output, *sources))
+                for output, sources in zip(outputs, input_lists)]
         if self._detail:
-            self._compare("reduce_scatter", input_lists[0] if input_lists else [],
-                          *(reduction.name for reduction in reductions[:1]))
-        for output, sources in zip(outputs, input_lists):
+            self._compare("reduce_scatter", input_lists[0] if input_lists else [], *_names(each))
+        for output, sources, _ in each:
             self._check_list("reduce_scatter", sources)
             self._check_size("reduce_scatter", output, sources[self._rank])
-
-        def host() -> None:
-            for output, sources, reduction in zip(outputs, input_lists, reductions):
-                self._buffers.reduce_scatter(output, sources, reduction)
-
-        def on(stream: int) -> None:
-            for output, sources, reduction in zip(outputs, input_lists, reductions):
-                self._streams.reduce_scatter(output, sources, reduction, stream)
-
-        return self._begin(caller_of(opts), [*outputs, *sum(input_lists, [])], outputs, host, on)
+        return self._begin(caller_of(opts), "reduce_scatter", each,
+                           [*outputs, *sum(input_lists, [])], outputs)
 
     def reduce_scatter_tensor_coalesced(self, outputs: List[Any], inputs: List[Any],
                                         opts: Any) -> Any:
@@ -378,22 +322,14 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     def _reduce_scatter_flat(self, outputs: List[Any], inputs: List[Any], opts: Any,
                              goes_on: Optional[bool]) -> Any:
-        reductions = [reduction_of(opts.reduceOp, both) for both in zip(outputs, inputs)]
+        op = opts.reduceOp
+        each = [(output, source, reduction_of(op, output, source))
+                for output, source in zip(outputs, inputs)]
         if self._detail:
-            self._compare("reduce_scatter_tensor", inputs,
-                          *(reduction.name for reduction in reductions[:1]))
-        for output, source in zip(outputs, inputs):
+            self._compare("reduce_scatter_tensor", inputs, *_names(each))
+        for output, source, _ in each:
             self._check_size("reduce_scatter_tensor", source, output, self._size)
-
-        def host() -> None:
-            for output, source, reduction in zip(outputs, inputs, reductions):
-                self._buffers.reduce_scatter_flat(output, source, reduction)
-
-        def on(stream: int) -> None:
-            for output, source, reduction in zip(outputs, inputs, reductions):
-                self._streams.reduce_scatter_flat(output, source, reduction, stream)
-
-        return self._begin(goes_on, [*inputs, *outputs], outputs, host, on)
+        return self._begin(goes_on, "reduce_scatter_flat", each, [*inputs, *outputs], outputs)
 
     def alltoall(self, outputs: List[Any], inputs: List[Any], opts: Any = None) -> Any:
         if self._detail:
@@ -401,9 +337,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._check_list("all_to_all", outputs)
         self._check_list("all_to_all", inputs)
         same_type([*outputs, *inputs])
-        return self._begin(caller_of(opts), [*inputs, *outputs], outputs,
-                           lambda: self._buffers.alltoall(outputs, inputs, False),
-                           lambda stream: self._streams.alltoall(outputs, inputs, stream))
+        return self._begin(caller_of(opts), "alltoall", [(outputs, inputs)], [*inputs, *outputs],
+                           outputs)
 
     def alltoall_base(self, output: Any, source: Any, output_splits: List[int],
                       input_splits: List[int], opts: Any = None) -> Any:
@@ -411,23 +346,13 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         if self._detail:
             self._compare("all_to_all_single", [source] if even else [])
         same_type([output, source])
+        takes, sends = self._rows(output, output_splits), self._rows(source, input_splits)
         if even:
             self._check_size("all_to_all_single", output, source)
-        takes, sends = self._rows(output, output_splits), self._rows(source, input_splits)
-
-        def on(stream: int) -> None:
-            if even:
-                self._streams.alltoall_flat(output, source, stream)
-            else:
-                self._streams.alltoall_rows(output, takes, source, sends, stream)
-
-        def host() -> None:
-            if even:
-                self._buffers.alltoall_flat(output, source)
-            else:
-                self._buffers.alltoall_rows(output, takes, source, sends)
-
-        return self._begin(caller_of(opts), [source, output], [output], host, on)
+            return self._begin(caller_of(opts), "alltoall_flat", [(output, source)],
+                               [source, output], [output])
+        return self._begin(caller_of(opts), "alltoall_rows", [(output, takes, source, sends)],
+                           [source, output], [output])
 
     all_to_all_single = alltoall_base
 
@@ -454,8 +379,7 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         """Returns a Work of all collectives that were given before."""
         gpu = device.index if device.type == "cuda" else None
         if gpu is not None and self._streams.usable.get(gpu):
-            return self._streams.begin([torch.empty(0, device=device)], [], False,
-                                       lambda stream: None)
+            return self._streams.begin(gpu, self._streams.allreduce, [], [], [], False)
         return self._order.give(lambda: None, [])
 
     # ------------------------------------------------------------------------------ messages

@@ -3,7 +3,7 @@
 
 import ctypes
 from importlib import import_module
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from .. import _bindings as b
 from .._dtypes import dtype_of
@@ -46,6 +46,7 @@ class Reduction:
                                        "group the factor; multiply the tensor, or use torch 2")
             self.plain = False
             self._set_factor(state[1], tensor, found)
+            self._find_calls("_weighted")
             return
         name = next((name for name in _CODES if op == getattr(_ReduceOp, name)), None)
         if name is None:
@@ -57,6 +58,15 @@ class Reduction:
                 raise InvalidOperation(f"{name} of torch.bool: convert the tensor to a type of "
                                        "numbers")
             self._operator = _OF_BOOL[name]
+        self._find_calls("")
+
+    def _find_calls(self, kind: str) -> None:
+        self._all = getattr(calls, "allreduce" + kind)
+        self._all_on_stream = getattr(calls, f"allreduce{kind}_on_stream")
+        self._one = getattr(calls, "reduce" + kind)
+        self._one_on_stream = getattr(calls, f"reduce{kind}_on_stream")
+        self._scatter = getattr(calls, "reducescatter" + kind)
+        self._scatter_on_stream = getattr(calls, f"reducescatter{kind}_on_stream")
 
     def _set_factor(self, factor: Any, tensor: Any, found: Any) -> None:
         """factor: a number, or a tensor of one element."""
@@ -74,50 +84,44 @@ class Reduction:
 
     def all(self, team: Any, dst: int, src: int, count: int, stream: Optional[int] = None) -> int:
         """Reduces to all members. stream: None: the host does. Returns the status."""
-        given = (team, dst, src, count, self._type, self._operator)
         if stream is None:
-            status: int = (calls.allreduce if self.plain else calls.allreduce_weighted)(*given)
-        elif self.plain:
-            status = calls.allreduce_on_stream(*given, stream)
+            status: int = self._all(team, dst, src, count, self._type, self._operator)
         else:
-            status = calls.allreduce_weighted_on_stream(*given, stream)
+            status = self._all_on_stream(team, dst, src, count, self._type, self._operator, stream)
         return status
 
     def one(self, team: Any, dst: int, src: int, count: int, root: int,
             stream: Optional[int] = None) -> int:
         """Reduces to the root."""
-        given = (team, dst, src, count, self._type, self._operator, root)
         if stream is None:
-            status: int = (calls.reduce if self.plain else calls.reduce_weighted)(*given)
-        elif self.plain:
-            status = calls.reduce_on_stream(*given, stream)
+            status: int = self._one(team, dst, src, count, self._type, self._operator, root)
         else:
-            status = calls.reduce_weighted_on_stream(*given, stream)
+            status = self._one_on_stream(team, dst, src, count, self._type, self._operator, root,
+                                         stream)
         return status
 
     def scatter(self, team: Any, dst: int, src: int, count: int,
                 stream: Optional[int] = None) -> int:
         """Reduces part r, of `count` elements, to member r."""
-        given = (team, dst, src, count, self._type, self._operator)
         if stream is None:
-            call = calls.reducescatter if self.plain else calls.reducescatter_weighted
-            status: int = call(*given)
-        elif self.plain:
-            status = calls.reducescatter_on_stream(*given, stream)
+            status: int = self._scatter(team, dst, src, count, self._type, self._operator)
         else:
-            status = calls.reducescatter_weighted_on_stream(*given, stream)
+            status = self._scatter_on_stream(team, dst, src, count, self._type, self._operator,
+                                             stream)
         return status
 
 
 _made: Dict[Tuple[int, Any], Reduction] = {}  # by torch's number of the operator, and type
 
 
-def reduction_of(op: Any, tensors: Sequence[Any]) -> Reduction:
+def reduction_of(op: Any, tensor: Any, *others: Any) -> Reduction:
     """Returns the reduction by an operator of torch of tensors of one type."""
-    found = same_type(tensors)
-    known = _made.get((hash(op), found))
+    number, found = hash(op), tensor.dtype
+    if others or tensor.is_sparse:
+        same_type([tensor, *others])
+    known = _made.get((number, found))
     if known is None:
-        known = Reduction(op, tensors[0])
+        known = Reduction(op, tensor)
         if known.plain:
-            _made[hash(op), found] = known
+            _made[number, found] = known
     return known

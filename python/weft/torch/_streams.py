@@ -20,7 +20,8 @@ _MOST = 64  # members of a team whose collectives on streams are kernels
 
 
 def _nbytes(tensor: Any) -> int:
-    return int(tensor.numel() * tensor.element_size())
+    nbytes: int = tensor.numel() * tensor.element_size()
+    return nbytes
 
 
 def _starts(numbers: Sequence[int]) -> List[int]:
@@ -75,10 +76,10 @@ class Streams:
             if not torch.cuda.is_current_stream_capturing():
                 stream.wait_stream(last)
 
-    def begin(self, tensors: Sequence[Any], value: Any, waits: bool,
-              operation: Callable[[int], None]) -> Any:
-        """Queues operation(stream), and returns its Work. waits: the caller waits for it."""
-        gpu = tensors[0].get_device()
+    def begin(self, gpu: int, operation: Callable[..., None], each: Sequence[Any],
+              tensors: Sequence[Any], value: Any, waits: bool) -> Any:
+        """Queues operation(*arguments, stream) for each of the arguments, and returns its Work.
+        waits: the caller waits for it."""
         for tensor in tensors:
             if tensor.get_device() != gpu:
                 raise InvalidArgument(f"a tensor on {tensor.device}, and the first one is on GPU "
@@ -87,7 +88,8 @@ class Streams:
             handle = torch._C._cuda_getCurrentRawStream(gpu)
             if self._last is None or handle != self._last_handle:
                 self._follow(torch.cuda.current_stream(gpu))
-            operation(handle)
+            for arguments in each:
+                operation(*arguments, handle)
             return DONE
         if gpu not in self._own:
             self._own[gpu] = torch.cuda.Stream(gpu)
@@ -95,23 +97,25 @@ class Streams:
         own.wait_stream(torch.cuda.current_stream(gpu))
         with torch.cuda.stream(own):
             self._follow(own)
-            operation(own.cuda_stream)
+            for arguments in each:
+                operation(*arguments, own.cuda_stream)
             for tensor in tensors:
                 tensor.record_stream(own)
             return OnStream(value, own)
 
     def allreduce(self, tensor: Any, reduction: Reduction, stream: int) -> None:
         dense = dense_of(tensor)
-        check(reduction.all(self._team, dense.data_ptr(), dense.data_ptr(), dense.numel(), stream))
+        address = dense.data_ptr()
+        check(reduction.all(self._team, address, address, dense.numel(), stream))
         self._write_back(tensor, dense)
 
     @staticmethod
     def _write_back(tensor: Any, dense: Any) -> None:
         """Gives a tensor the result that a contiguous copy has got."""
-        if dense.data_ptr() != tensor.data_ptr():
+        if dense is not tensor:
             tensor.detach().copy_(dense)
 
-    def reduce(self, tensor: Any, reduction: Reduction, root: int, stream: int) -> None:
+    def reduce(self, tensor: Any, root: int, reduction: Reduction, stream: int) -> None:
         dense = dense_of(tensor)
         is_root = self._rank == root
         result = dense if is_root else torch.empty_like(dense)
@@ -122,8 +126,8 @@ class Streams:
 
     def broadcast(self, tensor: Any, root: int, stream: int) -> None:
         dense = dense_of(tensor)
-        check(calls.broadcast_on_stream(self._team, dense.data_ptr(), dense.data_ptr(),
-                                        _nbytes(dense), root, stream))
+        address = dense.data_ptr()
+        check(calls.broadcast_on_stream(self._team, address, address, _nbytes(dense), root, stream))
         if self._rank != root:
             self._write_back(tensor, dense)
 
@@ -200,7 +204,7 @@ class Streams:
     def alltoall_rows(self, output: Any, takes: Sequence[int], source: Any, sends: Sequence[int],
                       stream: int) -> None:
         """Sends sends[r] rows to member r, and receives takes[r] rows from it."""
-        self.alltoall(rows_of(output.detach(), takes), rows_of(source.detach(), sends), stream)
+        self.alltoall(rows_of(output, takes), rows_of(source, sends), stream)
 
     def _alltoallv(self, outputs: Sequence[Any], flat: Any, sizes: Sequence[int],
                    starts: Sequence[int], stream: int) -> None:

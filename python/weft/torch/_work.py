@@ -49,8 +49,8 @@ class Host:
 
     def __init__(self, tensor: Any, reads: bool = True) -> None:
         self.tensor = tensor
-        if tensor.device.type == "cpu" and tensor.is_contiguous():
-            self.host = tensor.detach()
+        if tensor.is_cpu and tensor.is_contiguous():
+            self.host = tensor
         elif reads:
             self.host = tensor.detach().cpu().contiguous()
         else:
@@ -60,7 +60,7 @@ class Host:
 
     def write_back(self) -> None:
         """Gives the tensor what the copy has got."""
-        if self.host.data_ptr() != self.tensor.data_ptr() or self.tensor.device.type != "cpu":
+        if self.host is not self.tensor:
             with torch.no_grad():
                 self.tensor.copy_(self.host)
 
@@ -216,7 +216,7 @@ def same_type(tensors: Sequence[Any]) -> Any:
 
 def rows_of(tensor: Any, sizes: Sequence[int]) -> Sequence[Any]:
     """Returns the parts of a tensor with that many rows each; a scalar is a row."""
-    whole: Any = tensor if tensor.dim() else tensor.view(1)
+    whole: Any = tensor.detach() if tensor.dim() else tensor.detach().view(1)
     parts: Sequence[Any] = torch.split(whole, list(sizes))
     return parts
 
