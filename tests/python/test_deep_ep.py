@@ -330,6 +330,53 @@ def test_low_latency(tmp_path, size, fp8):
     at_ranks(size, tmp_path, low_latency, fp8)
 
 
+def masks(group):
+    """Rank r masks the next one: for dispatch and combine, for combine alone, and no longer."""
+    rank, size = group.rank(), group.size()
+    most, hidden, count, top = 5, 128, 2 * size, 3
+    buffer = Buffer(group, low_latency_mode=True, enable_shrink=True)
+    owners, masked = owner_of(count, size), [(member + 1) % size for member in range(size)]
+    status = torch.empty(size, dtype=torch.int32)
+    for seed, first, then in ((1, True, True), (2, False, True), (4, True, False),
+                              (5, False, False)):
+        choices = [Choice(member, seed, hidden, count, top, torch.bfloat16, most)
+                   for member in range(size)]
+        mine, want = choices[rank], torch.zeros(choices[rank].tokens, hidden)
+        for token in range(mine.tokens):
+            for k, e in enumerate(mine.idx[token].tolist()):
+                if e >= 0 and not ((first or then) and owners[e] == masked[rank]):
+                    want[token] += mine.x[token].float() * (e + 1) * mine.weights[token, k]
+        for hooks in (False, True):
+            buffer.low_latency_update_mask_buffer(masked[rank], first)
+            x, counts, handle, _, hook = buffer.low_latency_dispatch(
+                mine.x, mine.idx, most, count, use_fp8=False, return_recv_hook=hooks)
+            if hooks:
+                hook()
+            assert counts.tolist() == [
+                sum(e in chosen for member, choice in enumerate(choices)
+                    for chosen in choice.idx.tolist() if not first or masked[member] != rank)
+                for e in range(count) if owners[e] == rank]
+            for local, n in enumerate(counts.tolist()):
+                x[local, :n] *= owners.index(rank) + local + 1
+            buffer.low_latency_update_mask_buffer(masked[rank], then)
+            buffer.low_latency_query_mask_buffer(status)
+            assert status.tolist() == [int(then and member == masked[rank])
+                                       for member in range(size)]
+            y, _, hook = buffer.low_latency_combine(x, mine.idx, mine.weights, handle,
+                                                    return_recv_hook=hooks)
+            if hooks:
+                hook()
+            assert torch.equal(y, want.bfloat16())
+            buffer.low_latency_clean_mask_buffer()
+            buffer.low_latency_query_mask_buffer(status)
+            assert not status.any()
+    buffer.destroy()
+
+
+def test_masks(tmp_path):
+    at_ranks(3, tmp_path, masks)
+
+
 def dispatch_of(buffer, x, idx, count, **named):
     per_expert = buffer.get_dispatch_layout(idx, count)[2]
     return buffer.dispatch(x, num_tokens_per_expert=per_expert, topk_idx=idx,
@@ -467,8 +514,11 @@ def version_2(group):
             assert idx2 is idx and handle2 is handle
         assert stats.tolist() == [3 * n for n in found]
         buffer.barrier(with_cpu_sync=True)
-        for call, given in ((buffer.pp_send, {}), (buffer.engram_fetch, {}),
-                            (buffer.dispatch, {"num_experts": count, "do_expand": True})):
+        padded = [(n + 3) // 4 * 4 for n in found]
+        assert handle.psum_num_recv_tokens_per_expert.tolist() == \
+            [sum(padded[:i + 1]) for i in range(len(padded))]
+        for call, given in ((buffer.pp_send, {}), (buffer.engram_fetch, {}), (buffer.dispatch, {
+                "num_experts": count, "use_tma_aligned_col_major_sf": True})):
             with pytest.raises(weft.Unsupported, match="not supported by weft.experts"):
                 call(mine.x, mine.idx, **given)
         buffer.destroy()
@@ -476,6 +526,148 @@ def version_2(group):
 
 def test_version_2(tmp_path):
     at_ranks(2, tmp_path, version_2)
+
+
+class Layout:
+    """The expanded layout of a rank: rows: (member, token, k) or None; own: the own expert of each,
+    or None; ends: the row after the last one of each own expert."""
+
+    def __init__(self, choices, owners, rank, alignment):
+        self.choices, self.rows, self.ends = choices, [], []
+        self.first = owners.index(rank) if rank in owners else 0
+        for expert in (e for e, owner in enumerate(owners) if owner == rank):
+            for member, choice in enumerate(choices):
+                for token, chosen in enumerate(choice.idx.tolist()):
+                    self.rows += [(member, token, k) for k, e in enumerate(chosen) if e == expert]
+            self.ends.append(len(self.rows))
+            self.rows += [None] * (-len(self.rows) % alignment)
+        self.own = [None if row is None else int(choices[row[0]].idx[row[1], row[2]]) - self.first
+                    for row in self.rows]
+        self.counts = [self.own.count(e) for e in range(len(self.ends))]
+
+    def compare(self, x, factor, zero):
+        """x: rows, with any number of unused ones at the end; zero: padding is 0."""
+        for i in range(len(x)):
+            row = self.rows[i] if i < len(self.rows) else None
+            if row is not None:
+                assert torch.equal(x[i], self.choices[row[0]].x[row[1]] * factor), (i, row)
+            elif zero:
+                assert not x[i].any()
+
+    def results_of(self, x):
+        """What experts make of the rows; sums of it are exact, and padding must not be read."""
+        out = x.new_full(x.shape, float("nan"))
+        for i, e in enumerate(self.own):
+            if e is not None:
+                out[i] = x[i] * (e + self.first + 1)
+        return out
+
+    def compare_weights(self, weights, ids):
+        for i in range(len(weights)):
+            row = self.rows[i] if i < len(self.rows) else None
+            assert int(ids[i]) == (-1 if row is None else self.own[i])
+            assert float(weights[i]) == (
+                0 if row is None else float(self.choices[row[0]].weights[row[1], row[2]]))
+
+
+def expanded(group):
+    rank, size = group.rank(), group.size()
+    hidden, top, most = 16, 3, 7
+    buffer = EPBuffer(group, num_max_tokens_per_rank=most, explicitly_destroy=True)
+    # A number of experts that the ranks share unevenly; fewer than ranks: one owns none.
+    for seed, count, alignment in ((1, 7, 4), (2, 7, 1), (3, 4, 8), (0, size - 1 or 3, 2)):
+        choices = [Choice(member, seed, hidden, count, min(top, count)) for member in range(size)]
+        mine, layout = choices[rank], Layout(choices, owner_of(count, size), rank, alignment)
+        want = torch.zeros(mine.tokens, hidden)
+        for token, chosen in enumerate(mine.idx.tolist()):
+            for e in chosen:
+                want[token] += mine.x[token] * (e + 1) if e >= 0 else 0
+        for wait, zero in ((True, False), (True, True), (False, False), (False, True)):
+            stats = torch.zeros(len(layout.ends), dtype=torch.int32)
+            x, idx, weights, handle, _ = buffer.dispatch(
+                mine.x, mine.idx, mine.weights, stats, num_experts=count, do_expand=True,
+                expert_alignment=alignment, do_cpu_sync=wait, do_zero_padding=zero,
+                emit_expert_ids=True)
+            assert idx is None and handle.do_expand and stats.tolist() == layout.counts
+            assert len(x) == len(weights) == len(handle.recv_expert_ids)
+            assert len(x) == len(layout.rows) if wait else len(x) >= len(layout.rows)
+            layout.compare(x, 1, zero)
+            layout.compare_weights(weights, handle.recv_expert_ids)
+            assert handle.psum_num_recv_tokens_per_expert.tolist() == layout.ends
+            assert handle.num_unaligned_recv_tokens_per_expert.tolist() == layout.counts
+            padded = [(n + alignment - 1) // alignment * alignment for n in layout.counts]
+            assert handle.num_recv_tokens_per_expert_list == (padded if wait else [])
+            y, back, _ = buffer.combine(layout.results_of(x), handle, topk_weights=weights)
+            assert torch.equal(y, want)
+            assert torch.equal(back, mine.weights.masked_fill(mine.idx < 0, 0))
+            # The backward pass of combine.
+            again, _, none, same, _ = buffer.dispatch(
+                mine.x * 2, handle=handle, do_expand=True, do_zero_padding=zero)
+            assert again.shape == x.shape and none is None and same is handle
+            layout.compare(again, 2, zero)
+            assert torch.equal(buffer.combine(layout.results_of(again), handle)[0], want * 2)
+    x = torch.ones(1, hidden)
+    one = {"num_experts": size, "do_expand": True}
+    x8, _, _, handle, _ = buffer.dispatch(x, torch.zeros(1, 1).long(), **one)
+    for words, call in (
+            ("do_zero_padding is given without", lambda: buffer.dispatch(
+                x, handle=handle, do_zero_padding=True)),
+            ("do_expand is False, and in the dispatch of handle it was True",
+             lambda: buffer.dispatch(x, handle=handle)),
+            ("emit_expert_ids is given without do_expand",
+             lambda: buffer.dispatch(x, handle=handle, emit_expert_ids=True)),
+            (r"x has shape \(99, 16\)", lambda: buffer.combine(torch.ones(99, hidden), handle)),
+            (r"topk_weights has shape \(99,\)",
+             lambda: buffer.combine(x8, handle, torch.ones(99)))):
+        with pytest.raises(weft.InvalidArgument, match=words):
+            call()
+    # Results of a token at one rank are added before they are rounded.
+    if size == 1:
+        mine = torch.tensor([[0, 1, 2]])
+        x = torch.ones(1, hidden, dtype=torch.bfloat16)
+        rows, _, _, handle, _ = buffer.dispatch(x, mine, num_experts=3, do_expand=True)
+        parts = torch.tensor([[256.0], [1.0], [1.0]]).expand(3, hidden).bfloat16()
+        assert (buffer.combine(parts, handle)[0] == 258).all()
+        # A token that names an expert twice has two rows of it.
+        rows, _, weights, handle, _ = buffer.dispatch(
+            x, torch.tensor([[1, 0, 1]]), torch.tensor([[1.0, 2, 4]]), num_experts=3,
+            do_expand=True)
+        assert weights.tolist() == [2, 1, 4]
+        assert handle.num_recv_tokens_per_expert_list == [1, 2, 0]
+        assert (buffer.combine(rows, handle)[0] == 3).all()
+    buffer.destroy()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_expanded(tmp_path, size):
+    at_ranks(size, tmp_path, expanded)
+
+
+def expanded_fp8(group):
+    rank, size = group.rank(), group.size()
+    hidden, count, top = 256, 4, 2
+    buffer = ElasticBuffer(group)
+    choices = [Choice(member, 5, hidden, count, top) for member in range(size)]
+    mine = choices[rank]
+    scales = mine.x[:, :2] + 0.5
+    rows = Layout(choices, owner_of(count, size), rank, 4).rows
+    (values, factors), _, _, handle, _ = buffer.dispatch(
+        (mine.x.to(torch.float8_e4m3fn), scales), mine.idx, num_experts=count, do_expand=True,
+        expert_alignment=4, do_zero_padding=True)
+    assert values.dtype == torch.float8_e4m3fn and len(values) == len(factors) == len(rows)
+    for i, row in enumerate(rows):
+        want = torch.zeros(hidden) if row is None else choices[row[0]].x[row[1]]
+        assert torch.equal(values[i].float(), want)
+        assert torch.equal(factors[i], torch.zeros(2) if row is None else want[:2] + 0.5)
+    y = buffer.combine(values.bfloat16(), handle)[0]
+    assert torch.equal(y.float(), mine.x * (mine.idx >= 0).sum(1, keepdim=True))
+    buffer.destroy()
+
+
+if HAS_FP8:
+
+    def test_expanded_fp8(tmp_path):
+        at_ranks(2, tmp_path, expanded_fp8)
 
 
 def gradients(group):
@@ -513,6 +705,26 @@ def gradients(group):
         rows, _, _, handle = moe_dispatch(buffer, x, idx, weights, count)
         assert torch.autograd.gradcheck(lambda rows: moe_combine(buffer, rows, handle),
                                         rows.detach().requires_grad_(), **settings)
+    # The expanded layout gives the same, forward and backward.
+    def expanded_layer(x, weights):
+        rows, own, of_rows, handle = moe_dispatch(buffer, x, idx, weights, count, 4)
+        assert len(rows) % 4 == 0 and not rows[own < 0].any() and not of_rows[own < 0].any()
+        rows.register_hook(lambda of_rows: grads.append(of_rows))
+        results = rows * rows * (of_rows * (own + 2.0))[:, None]
+        results.register_hook(lambda of_rows: padding.append(of_rows[own < 0]))
+        return moe_combine(buffer, results, handle)
+
+    grads, padding = [], []
+    assert torch.allclose(expanded_layer(x, weights), want, rtol=1e-5)
+    found = []
+    for run in (layer, expanded_layer):
+        x.grad = weights.grad = None
+        (run(x, weights) * torch.arange(hidden)).sum().backward()
+        found.append((x.grad, weights.grad))
+    for plain, other in zip(*found):
+        assert torch.allclose(plain, other, rtol=1e-5, atol=1e-6) and plain.any()
+    assert len(grads) == len(padding) == 1 and not padding[0].any()
+    x.grad = weights.grad = None
     # Against a serial layer of all ranks' tokens.
     rows, local, of_rows, handle = moe_dispatch(buffer, x, idx, weights, count)
     (rows.sum() * (rank + 1) + (of_rows * (local + 1)).sum()).backward()
@@ -580,7 +792,7 @@ def bad_input(group):
     latent = buffer.low_latency_dispatch(x, idx, 2, 2, use_fp8=False)
     pending = buffer.low_latency_dispatch(x, idx, 2, 2, use_fp8=False, return_recv_hook=True)
     blocks = latent[0]
-    other = Buffer(group)
+    other, masking = Buffer(group), Buffer(group, enable_shrink=True)
     for kind, words, call in (
             (weft.InvalidArgument, "num_tokens_per_expert is missing",
              lambda: buffer.dispatch(x, topk_idx=idx)),
@@ -638,7 +850,8 @@ def bad_input(group):
                 blocks, idx, weights, handle)),
             (weft.Unsupported, "rank 0 cannot be masked",
              lambda: buffer.low_latency_update_mask_buffer(0, True)),
-            (weft.Unsupported, "enable_shrink=True", lambda: Buffer(group, enable_shrink=True)),
+            (weft.InvalidArgument, "rank_to_mask is 1: the ranks are 0 to 0",
+             lambda: masking.low_latency_update_mask_buffer(1, True)),
             (weft.InvalidArgument, "neither group nor comm", lambda: Buffer(None)),
             (weft.InvalidArgument, "give an even number", lambda: Buffer.set_num_sms(3))):
         with pytest.raises(kind, match=words):
@@ -664,6 +877,7 @@ def bad_input(group):
         many = torch.empty(1, 256, dtype=torch.bfloat16).expand(1 << 23, 256)
         other._exchange._objects((256, 2, 1, "bfloat16"), len(many), 0, 0).get("bfloat16", 0)
     other.destroy()
+    masking.destroy()
 
 
 def test_bad_input(tmp_path):

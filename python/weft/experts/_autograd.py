@@ -13,18 +13,25 @@ _Function: Any = torch.autograd.Function
 
 class _Dispatch(_Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, x: Any, weights: Any, idx: Any, exchange: Exchange, experts: int) -> Any:
-        received, handle, _ = exchange.dispatch(x, idx, weights, experts, 0, None, False)
+    def forward(ctx: Any, x: Any, weights: Any, idx: Any, exchange: Exchange, experts: int,
+                alignment: int) -> Any:
+        received, handle, _ = exchange.dispatch(x, idx, weights, experts, 0, None, False,
+                                                alignment=alignment, zero=True)
         ctx.exchange, ctx.handle = exchange, handle
-        ctx.mark_non_differentiable(handle.rows.topk_idx)
-        return received, handle.rows.topk_idx, handle.rows.topk_weights, handle
+        expanded, rows = handle.expanded, handle.rows
+        if expanded is not None:
+            ctx.mark_non_differentiable(expanded.experts)
+            return received, expanded.experts, expanded.weights, handle
+        ctx.mark_non_differentiable(rows.topk_idx)
+        return received, rows.topk_idx, rows.topk_weights, handle
 
     @staticmethod
     def backward(ctx: Any, of_rows: Any, of_idx: Any, of_weights: Any, of_handle: Any) -> Any:
         # The weight of another rank's expert is 0 here, and no input of this rank.
-        of_weights = of_weights.masked_fill(ctx.handle.rows.topk_idx < 0, 0)
+        if ctx.handle.expanded is None:
+            of_weights = of_weights.masked_fill(ctx.handle.rows.topk_idx < 0, 0)
         of_x, back, _ = ctx.exchange.combine(of_rows, ctx.handle, of_weights, None, None, False)
-        return of_x, back, None, None, None
+        return of_x, back, None, None, None, None
 
 
 class _Combine(_Function):  # type: ignore[misc]
@@ -35,21 +42,26 @@ class _Combine(_Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, of_sums: Any) -> Any:
-        return ctx.exchange.dispatch_again(of_sums, ctx.handle, None, False)[0], None, None
+        of_rows, _ = ctx.exchange.dispatch_again(of_sums, ctx.handle, None, False, True)
+        return of_rows, None, None
 
 
-def moe_dispatch(buffer: Buffer, x: Any, topk_idx: Any, topk_weights: Any,
-                 num_experts: int) -> Tuple[Any, Any, Any, Any]:
+def moe_dispatch(buffer: Buffer, x: Any, topk_idx: Any, topk_weights: Any, num_experts: int,
+                 expert_alignment: int = 0) -> Tuple[Any, Any, Any, Any]:
     """Dispatches tokens, differentiable in x and topk_weights.
 
     buffer: a Buffer, ElasticBuffer or EPBuffer; x: [tokens, hidden] of bfloat16, float16 or
     float32; topk_idx: [tokens, top] int64; topk_weights: [tokens, top] float32; num_experts: of all
-    ranks. Every rank's backward pass reaches the call, also that of a rank that received nothing.
+    ranks. expert_alignment: above 0: rows are in the expanded layout, as with do_expand of
+    ElasticBuffer, each expert's from a multiple of it on, and padding is 0. Every rank's backward
+    pass reaches the call, also that of a rank that received nothing.
 
-    Returns recv_x, recv_topk_idx, recv_topk_weights, handle, as Buffer.dispatch().
+    Returns recv_x, recv_topk_idx, recv_topk_weights, handle, as Buffer.dispatch(); in the expanded
+    layout the second is the own expert of each row, int32, -1 in padding, and the third has one
+    dimension.
     """
     exchange = buffer._exchange.require()
-    made = _Dispatch.apply(x, topk_weights, topk_idx, exchange, num_experts)
+    made = _Dispatch.apply(x, topk_weights, topk_idx, exchange, num_experts, expert_alignment)
     return made  # type: ignore[no-any-return]
 
 

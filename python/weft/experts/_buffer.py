@@ -75,15 +75,18 @@ class Buffer:
         group: of torch.distributed, of any backend; or None, with comm: a communicator of mpi4py.
         num_nvl_bytes, num_rdma_bytes: the host heap reserves at least their sum (WEFT_HEAP_SIZE,
         4 GiB, if that is more). explicitly_destroy: whether the program calls destroy(); without it
-        memory is kept until the process ends. enable_shrink: True is refused. The others have no
-        effect.
+        memory is kept until the process ends. enable_shrink: the low-latency calls may mask ranks
+        (low_latency_update_mask_buffer()). The others have no effect.
         """
-        refuse(enable_shrink=enable_shrink)
         self.group, self.low_latency_mode = group, low_latency_mode
         self.num_nvl_bytes, self.num_rdma_bytes = num_nvl_bytes, num_rdma_bytes
         self.explicitly_destroy = explicitly_destroy
         self._exchange = Exchange(group, comm, num_nvl_bytes + num_rdma_bytes)
         self._low_latency = LowLatency(self._exchange)
+        if enable_shrink:
+            comm = self._exchange.comm
+            self._low_latency.mask = torch.zeros(self._exchange.size, dtype=torch.int32,
+                                                 device="cpu" if comm is None else comm.device)
         self._scratch: Any = None
         self.rank, self.group_size = self._exchange.rank, self._exchange.size
 
@@ -329,15 +332,28 @@ class Buffer:
         check_numbers(num_experts, num_max_dispatch_tokens_per_rank, self._exchange.require().size)
 
     def low_latency_update_mask_buffer(self, rank_to_mask: int, mask: bool = False) -> None:
-        """Raises Unsupported for mask=True: rank_to_mask cannot be left out. A rank that dies
-        raises PeerDead at the others."""
-        if mask:
-            raise Unsupported(f"rank {rank_to_mask} cannot be masked: make a Buffer of a group "
-                              "without it")
+        """Masks a rank for this rank's low-latency calls, or with mask=False no longer: from the
+        next call on this rank sends it no tokens, and its results count as 0. No host waits. Every
+        rank masks for itself, and a masked rank makes the same calls as before: its tokens still
+        come, and if it dies, PeerDead is raised, as without masks. Raises InvalidArgument for a
+        rank_to_mask that is none, and Unsupported without enable_shrink."""
+        masks = self._low_latency.mask
+        if masks is None:
+            raise Unsupported(f"rank {rank_to_mask} cannot be masked: make the Buffer with "
+                              "enable_shrink=True")
+        if not 0 <= rank_to_mask < len(masks):
+            raise InvalidArgument(f"rank_to_mask is {rank_to_mask}: the ranks are 0 to "
+                                  f"{len(masks) - 1}")
+        masks[rank_to_mask] = int(mask)
 
     def low_latency_query_mask_buffer(self, mask_status: Any) -> None:
-        """Sets mask_status, [ranks] int32, to 0: no rank is masked."""
-        mask_status.zero_()
+        """Sets mask_status, [ranks] int32, to 1 for each rank that is masked, else to 0."""
+        if self._low_latency.mask is None:
+            mask_status.zero_()
+        else:
+            mask_status.copy_(self._low_latency.mask)
 
     def low_latency_clean_mask_buffer(self) -> None:
-        """Does nothing: no rank is masked."""
+        """Masks no rank any more."""
+        if self._low_latency.mask is not None:
+            self._low_latency.mask.zero_()

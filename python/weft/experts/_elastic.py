@@ -19,23 +19,35 @@ torch: Any = import_module("torch")
 class EPHandle:
     """What a dispatch returns for combine() and for further dispatches.
 
-    num_experts, expert_alignment, num_max_tokens_per_rank, topk_idx: of the dispatch;
+    do_expand, num_experts, expert_alignment, num_max_tokens_per_rank, topk_idx: of the dispatch;
     num_recv_tokens_per_expert_list: tokens of each own expert, rounded up to the alignment; empty
-    where no host waited; num_unaligned_recv_tokens_per_expert: the same as a tensor, not rounded.
+    where no host waited; num_unaligned_recv_tokens_per_expert: the same as a tensor, not rounded;
+    recv_expert_ids: with do_expand the own expert of each row, int32, -1 in padding.
     """
-
-    do_expand = False
 
     def __init__(self, handle: Handle, num_experts: int, expert_alignment: int,
                  num_max_tokens_per_rank: int, topk_idx: Any) -> None:
-        self._handle = handle
+        self._handle, expanded = handle, handle.expanded
+        self.do_expand = expanded is not None
         self.num_experts, self.expert_alignment = num_experts, expert_alignment
         self.num_max_tokens_per_rank, self.topk_idx = num_max_tokens_per_rank, topk_idx
-        self.num_unaligned_recv_tokens_per_expert = handle.rows.n_tokens
+        self.recv_expert_ids = None if expanded is None else expanded.experts
+        counts = handle.rows.n_tokens if expanded is None else expanded.counts
+        self.num_unaligned_recv_tokens_per_expert = counts
         self.num_recv_tokens_per_expert_list: List[int] = []
         if not handle.worst:
             self.num_recv_tokens_per_expert_list = [
-                aligned(n, expert_alignment) for n in handle.rows.n_tokens.tolist()]
+                aligned(n, expert_alignment) for n in counts.tolist()]
+
+    @property
+    def psum_num_recv_tokens_per_expert(self) -> Any:
+        """[own experts] int32: with do_expand the row after the last one of each, else the sum of
+        the rounded numbers up to each."""
+        if self._handle.expanded is not None:
+            return self._handle.expanded.ends
+        step = self.expert_alignment
+        rounded = (self.num_unaligned_recv_tokens_per_expert + (step - 1)) // step * step
+        return rounded.cumsum(0, dtype=torch.int32)
 
 
 def _handle_of(handle: Any) -> Any:
@@ -158,25 +170,36 @@ class ElasticBuffer:
         expert_alignment: the list of counts is rounded up to it. handle: of an earlier dispatch
         whose tokens have the same experts: only x is sent. do_handle_copy: the handle has a copy of
         topk_idx. do_cpu_sync: False: no host waits, and the result has num_max_tokens_per_rank *
-        ranks rows, with topk_idx -1 in those not in use; None: True. async_with_compute_stream: as
+        ranks rows, with topk_idx -1 in those not in use; None: True. do_expand: the result has a
+        row for each own expert of a token: those of an expert follow each other from a multiple of
+        expert_alignment on, in the order of ranks and of their tokens, and recv_topk_weights has
+        one dimension. Without do_cpu_sync it has as many rows as could come where a token names an
+        expert once. With a handle do_expand is as in its dispatch. do_zero_padding: with do_expand,
+        rows that hold no token are 0, else they have any contents. async_with_compute_stream: as
         async_finish of Buffer; previous_event: is waited for in place of the current stream.
         num_sms, num_qps, allocate_on_comm_stream: no effect. previous_event_before_epilogue,
-        do_expand, do_zero_padding, use_tma_aligned_col_major_sf: refused.
+        use_tma_aligned_col_major_sf: refused.
 
-        Returns recv_x, recv_topk_idx, recv_topk_weights (None where none were sent), handle, event.
+        Returns recv_x, recv_topk_idx (None with do_expand), recv_topk_weights (None where none were
+        sent), handle, event.
         """
-        refuse(previous_event_before_epilogue=previous_event_before_epilogue, do_expand=do_expand,
-               do_zero_padding=do_zero_padding,
+        refuse(previous_event_before_epilogue=previous_event_before_epilogue,
                use_tma_aligned_col_major_sf=use_tma_aligned_col_major_sf)
+        if do_zero_padding and not do_expand:
+            raise InvalidArgument("do_zero_padding is given without do_expand: there is no padding")
         exchange, stats = self._exchange.require(), cumulative_local_expert_recv_stats
         most = num_max_tokens_per_rank or self.num_max_tokens_per_rank
         if handle is not None:
             if topk_idx is not None or topk_weights is not None or do_cpu_sync:
                 raise InvalidArgument("handle is given with topk_idx, topk_weights or do_cpu_sync: "
                                       "the experts are those of the first dispatch; leave them out")
-            received, event = exchange.dispatch_again(x, _handle_of(handle), previous_event,
-                                                      async_with_compute_stream)
-            idx, weights, made = handle._handle.rows.topk_idx, None, handle
+            inner = _handle_of(handle)
+            if do_expand != (getattr(inner, "expanded", None) is not None):
+                raise InvalidArgument(f"do_expand is {do_expand}, and in the dispatch of handle it "
+                                      f"was {not do_expand}: give the same")
+            received, event = exchange.dispatch_again(
+                x, inner, previous_event, async_with_compute_stream, do_zero_padding)
+            weights, made = None, handle
         else:
             if not num_experts:
                 raise InvalidArgument("num_experts is missing: give the experts of all ranks")
@@ -186,23 +209,31 @@ class ElasticBuffer:
                                       "here or to the constructor")
             received, inner, event = exchange.dispatch(
                 x, topk_idx, topk_weights, num_experts, worst, previous_event,
-                async_with_compute_stream, most)
+                async_with_compute_stream, most, (expert_alignment or 1) if do_expand else 0,
+                do_zero_padding)
             made = EPHandle(inner, num_experts, expert_alignment or 1, most,
                             topk_idx.clone() if do_handle_copy else topk_idx)
-            idx = inner.rows.topk_idx
-            weights = None if topk_weights is None else inner.rows.topk_weights
+            if topk_weights is None:
+                weights = None
+            elif inner.expanded is None:
+                weights = inner.rows.topk_weights
+            else:
+                weights = inner.expanded.weights
         if stats is not None:
             event.current_stream_wait()
             stats += made.num_unaligned_recv_tokens_per_expert
-        return received, idx, weights, made, event
+        return received, None if do_expand else inner.rows.topk_idx, weights, made, event
 
     def combine(self, x: Any, handle: Any, topk_weights: Any = None, bias: Any = None,
                 num_sms: int = 0, num_qps: int = 0, previous_event: Any = None,
                 previous_event_before_epilogue: Any = None,
                 async_with_compute_stream: bool = False, allocate_on_comm_stream: bool = False
                 ) -> Tuple[Any, Any, EventOverlap]:
-        """As Buffer.combine(), with async_with_compute_stream for its async_finish. num_sms,
-        num_qps, allocate_on_comm_stream: no effect; previous_event_before_epilogue: refused."""
+        """As Buffer.combine(), with async_with_compute_stream for its async_finish. After a
+        dispatch with do_expand x has its rows, and topk_weights one dimension; the results of a
+        token at this rank are added in float32, in the order of its experts, and rounded once
+        before they go. num_sms, num_qps, allocate_on_comm_stream: no effect;
+        previous_event_before_epilogue: refused."""
         refuse(previous_event_before_epilogue=previous_event_before_epilogue)
         return self._exchange.require().combine(x, _handle_of(handle), topk_weights, bias,
                                                 previous_event, async_with_compute_stream)
@@ -239,10 +270,13 @@ class EPBuffer(ElasticBuffer):
                  do_expand: bool = False, do_zero_padding: bool = False,
                  use_tma_aligned_col_major_sf: bool = False, emit_expert_ids: bool = False,
                  defer_epilogue: bool = False) -> Tuple[Any, Any, Any, EPHandle, EventOverlap]:
-        """As ElasticBuffer.dispatch(). do_handle_copy: True is refused; emit_expert_ids,
-        defer_epilogue: refused."""
-        refuse(do_handle_copy=do_handle_copy, emit_expert_ids=emit_expert_ids,
-               defer_epilogue=defer_epilogue)
+        """As ElasticBuffer.dispatch(). emit_expert_ids: needs do_expand and no handle; the handle
+        has recv_expert_ids in any case. do_handle_copy: True is refused; defer_epilogue:
+        refused."""
+        refuse(do_handle_copy=do_handle_copy, defer_epilogue=defer_epilogue)
+        if emit_expert_ids and (not do_expand or handle is not None):
+            raise InvalidArgument("emit_expert_ids is given without do_expand, or with handle: it "
+                                  "is for the first dispatch with do_expand")
         return super().dispatch(
             x, topk_idx, topk_weights, cumulative_local_expert_recv_stats, num_experts,
             num_max_tokens_per_rank, expert_alignment, num_sms, num_qps, previous_event, None,

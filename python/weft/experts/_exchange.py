@@ -12,6 +12,7 @@ from .._library import calls, check
 from ..errors import InvalidArgument, InvalidType, Mismatch, OutOfMemory
 from . import _scales
 from ._event import EventOverlap, Transfer
+from ._expand import Expanded
 from ._members import Members, members_of
 
 torch: Any = import_module("torch")
@@ -63,12 +64,12 @@ class Objects:
 
 class Handle:
     """The layout of a dispatch, for combine() and for further dispatches of tokens with the same
-    experts."""
+    experts. expanded: how received rows are laid out for the program; None: as they came."""
 
     def __init__(self, exchange: "Exchange", objects: Objects, experts: Experts, rows: Received,
-                 worst: int) -> None:
+                 worst: int, expanded: Optional[Expanded] = None) -> None:
         self.exchange, self.objects, self.rows, self.worst = exchange, objects, rows, worst
-        self._experts = experts
+        self._experts, self.expanded = experts, expanded
         objects.handles.add(self)
 
     def __repr__(self) -> str:
@@ -192,9 +193,12 @@ class Exchange:
     # ---------------------------------------------------------------- dispatch and combine
 
     def dispatch(self, x: Any, topk_idx: Any, topk_weights: Any, experts: int, worst: int,
-                 previous: Any, is_async: bool, most: int = 0) -> Tuple[Any, Handle, EventOverlap]:
+                 previous: Any, is_async: bool, most: int = 0, alignment: int = 0,
+                 zero: bool = False) -> Tuple[Any, Handle, EventOverlap]:
         """Returns received tokens, their layout and the event. worst: 0: the host waits for the
-        number of rows; otherwise that of the result; most: tokens of a member, if that is known."""
+        number of rows; otherwise that of the received ones; most: tokens of a member, if that is
+        known; alignment: of each expert's rows in the expanded layout; 0: tokens are as they came;
+        zero: its padding is 0."""
         values, scales = _scales.split(x)
         self._check_tokens(values)
         if topk_idx is None or topk_idx.dim() != 2 or topk_idx.shape[0] != values.shape[0]:
@@ -214,14 +218,21 @@ class Exchange:
                                  stream=stream, capacity=worst)
             if worst:
                 _clear_unused(rows)
-            received = self._received(transfer, rows, scales)
+            received, expanded = self._received(transfer, rows, scales), None
+            if alignment:
+                capacity = worst * min(made.own, made.top) + made.own * (alignment - 1)
+                expanded = Expanded(rows.topk_idx, rows.topk_weights, made.own, alignment,
+                                    capacity if worst else None)
+                received = expanded.spread(received, zero)
+                transfer.keep(*_parts(received), expanded.counts, expanded.ends, expanded.experts,
+                              expanded.weights)
             transfer.keep(rows.topk_idx, rows.topk_weights, rows.n_tokens)
         self._finish(made, rows, worst)
-        return received, Handle(self, objects, made, rows, worst), transfer.event()
+        return received, Handle(self, objects, made, rows, worst, expanded), transfer.event()
 
-    def dispatch_again(self, x: Any, handle: Handle, previous: Any,
-                       is_async: bool) -> Tuple[Any, EventOverlap]:
-        """Returns received tokens of the layout of `handle`, and the event."""
+    def dispatch_again(self, x: Any, handle: Handle, previous: Any, is_async: bool,
+                       zero: bool = False) -> Tuple[Any, EventOverlap]:
+        """Returns received tokens of the layout of `handle`, and the event. zero: as dispatch()."""
         objects = self._objects_of(handle)
         values, scales = _scales.split(x)
         self._check_tokens(values)
@@ -235,6 +246,11 @@ class Exchange:
             rows = made.dispatch(_contiguous(values), handle.rows, scales=scales.to_send(),
                                  stream=transfer.stream)
             received = self._received(transfer, rows, scales)
+            if handle.expanded is not None:
+                if self.comm is None:
+                    self.members.settle()
+                received = handle.expanded.spread(received, zero)
+                transfer.keep(*_parts(received))
         self._finish(made, rows, handle.worst)
         return received, transfer.event()
 
@@ -245,13 +261,20 @@ class Exchange:
         if dtype_of(x.dtype).name != objects.result:
             raise InvalidType(f"x is of {x.dtype}, and the results of this dispatch are of "
                               f"{objects.result}: convert x")
+        expanded = handle.expanded
+        if expanded is not None:
+            _check_shape("x", x, (expanded.n, objects.hidden))
+            if weights is not None:
+                _check_shape("topk_weights", weights, (expanded.n,))
         biases = () if bias is None else bias if isinstance(bias, (tuple, list)) else (bias,)
         for part in biases:
-            if part is not None and tuple(part.shape) != (rows._tokens, objects.hidden):
-                raise InvalidArgument(f"bias has shape {tuple(part.shape)}: "
-                                      f"{(rows._tokens, objects.hidden)} is needed")
+            if part is not None:
+                _check_shape("bias", part, (rows._tokens, objects.hidden))
         with Transfer(self.comm, previous, is_async) as transfer:
             transfer.keep(x, weights, *biases)
+            if expanded is not None:
+                x = expanded.collect(x)
+                weights = None if weights is None else expanded.collect_weights(weights)
             out = made.combine(_contiguous(x), rows, weights=_contiguous(weights),
                                stream=transfer.stream)
             sums, back = out if weights is not None else (out, None)
@@ -282,7 +305,7 @@ class Exchange:
         """Returns received tokens, as those of the call: a tensor, or (values, scales)."""
         x, rows.x, sent, rows.scales = rows.x, None, rows.scales, None
         received = scales.with_values(x, sent)
-        transfer.keep(*(received if isinstance(received, tuple) else (received,)))
+        transfer.keep(*_parts(received))
         return received
 
     def _finish(self, made: Experts, rows: Received, worst: int) -> None:
@@ -291,6 +314,16 @@ class Exchange:
             rows._sources = None
             if worst:
                 made.check()
+
+
+def _parts(x: Any) -> Any:
+    """Returns the tensors of tokens: one, or values and scales."""
+    return x if isinstance(x, tuple) else (x,)
+
+
+def _check_shape(words: str, x: Any, shape: Tuple[int, ...]) -> None:
+    if tuple(x.shape) != shape:
+        raise InvalidArgument(f"{words} has shape {tuple(x.shape)}: {shape} is needed")
 
 
 def _contiguous(x: Any) -> Any:

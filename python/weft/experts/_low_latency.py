@@ -53,6 +53,15 @@ class LowLatency:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._pairs: Dict[Tuple[Any, ...], List[Objects]] = {}
+        self.mask: Any = None  # [ranks] int32, not 0: masked; None: no rank can be
+
+    def _unmasked(self, idx: Any, own: int) -> Any:
+        """Returns choices without the experts of masked ranks. own: experts of a rank."""
+        if self.mask is None:
+            return idx
+        ranks = torch.div(idx, own, rounding_mode="floor").clamp(0, len(self.mask) - 1)
+        masked = self.mask.index_select(0, ranks.reshape(-1)).view(idx.shape) != 0
+        return idx.masked_fill(masked, -1)
 
     def _next(self, dtype: str, scales: int, *sizes: Any) -> Experts:
         """Returns the object of the next dispatch. The first call makes both."""
@@ -97,6 +106,7 @@ class LowLatency:
         counts = torch.empty(own, dtype=torch.int32, device=x.device)
 
         with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
+            topk_idx = self._unmasked(topk_idx, own)
             values, factors = _scales.to_fp8(x, round_scale) if use_fp8 else (x, None)
             if factors is not None:
                 factors = _repeat(torch.nn.functional.pad(factors, (0, -scales % 4)), top)
@@ -189,7 +199,7 @@ class LowLatency:
         def weigh(turn: Transfer, results: Any) -> None:
             if exchange.comm is None:
                 check(calls.stream_synchronize(0))
-            _rows.weigh(out, results, topk_weights.float(), topk_idx)
+            _rows.weigh(out, results, topk_weights.float(), self._unmasked(topk_idx, made.own))
             turn.keep(topk_weights, topk_idx, out)
 
         with Transfer(exchange.comm, None, is_async, wait=not return_hook) as turn:
