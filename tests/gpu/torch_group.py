@@ -133,6 +133,33 @@ if size > 1:
         assert (gpu == left + turn).all() and (cpu == left + turn + 0.5).all()
         for work in works:
             work.wait()
+    # By tags, in another order; from any rank.
+    works = [dist.isend(tensor(rank, tag), right, group=group, tag=tag) for tag in (5, 6, 7)]
+    for tag in (6, 5):
+        got = tensor(0, 0)
+        dist.recv(got, left, group=group, tag=tag)
+        assert torch.equal(got, tensor(left, tag))
+    assert dist.recv(got, group=group, tag=7) == left and torch.equal(got, tensor(left, 7))
+    for work in works:
+        work.wait()
+if size > 1 and on_streams:
+    # In a graph, which is replayed with other values, between other messages.
+    source, got = message(rank, 0, 1000), torch.zeros(1000, dtype=torch.int32, device="cuda")
+
+    def exchange():
+        for work in [dist.isend(source, right, group=group), dist.irecv(got, left, group=group)]:
+            work.wait()
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        exchange()
+    for turn in range(10):
+        source.copy_(message(rank, turn, 1000))
+        if turn % 3:
+            graph.replay()
+        else:
+            exchange()
+        assert torch.equal(got, message(left, turn, 1000)), turn
 if on_streams:
     for words, call in (("from any rank", lambda: dist.recv(tensor(0), group=group)),
                         ("rank", lambda: dist.recv(tensor(0), rank, group=group))):

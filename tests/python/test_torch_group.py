@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over the backend "weft", CPU tensors, compared with loops over all ranks."""
 
+import ctypes
 import datetime
 import gc
 import os
 import random
 import signal
 import time
+import types
 
 import pytest
 
@@ -551,3 +553,197 @@ def test_rank_is_killed(tmp_path, goes_on):
         at_ranks(3, tmp_path, body)
     assert time.monotonic() - begun < 20
     assert "exited with status 7" in str(caught.value) and "signal 9" in str(caught.value)
+
+
+# --------------------------------------------- messages of GPU tensors, on the driver's stand-in
+
+
+class Driver:
+    """What _stream_messages.py calls of torch.cuda, by the driver alone: torch's own streams need a
+    GPU."""
+
+    def __init__(self):
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        self.current = self.stream_of()
+
+    def call(self, name, *arguments):
+        assert getattr(self.cuda, name)(*arguments) == 0, name
+
+    def stream_of(self, gpu=0):
+        made = types.SimpleNamespace(device=f"cuda:{gpu}")
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        made.cuda_stream = stream.value
+
+        def record_event():
+            event = ctypes.c_void_p()
+            self.call("cuEventCreate", ctypes.byref(event), 2)
+            self.call("cuEventRecord", event, stream)
+            return event
+
+        made.record_event = record_event
+        made.wait_event = lambda event: self.call("cuStreamWaitEvent", stream, event, 0)
+        made.wait_stream = lambda other: made.wait_event(other.record_event())
+        made.synchronize = lambda: self.call("cuStreamSynchronize", stream)
+        return made
+
+    def graph_of(self, calls):
+        """Returns a replay of what calls() gives to the current stream."""
+        graph, made = ctypes.c_void_p(), ctypes.c_void_p()
+        stream = ctypes.c_void_p(self.current.cuda_stream)
+        self.call("cuStreamBeginCapture_v2", stream, 0)
+        calls()
+        self.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
+        return lambda: self.call("cuGraphLaunch", made, stream)
+
+
+class Recorder:
+    """Takes messages in place of those by streams, or of the host."""
+
+    def __init__(self, name, calls):
+        self.name, self.calls = name, calls
+
+    def check_peer(self, words, peer, tensors):
+        return tensors[0]
+
+    def __getattr__(self, name):
+        return lambda *arguments: self.calls.append((self.name, name))
+
+
+def routes(rank, size):
+    """Which messages of GPU tensors go by streams."""
+    group, calls, capturing = dist.group.WORLD, [], False
+    torch.cuda.is_current_stream_capturing = lambda: capturing
+    group._messages, group._stream_messages = Recorder("host", calls), Recorder("stream", calls)
+    gpu, cpu = types.SimpleNamespace(is_cuda=True), torch.zeros(1)
+    for tensor, tag, by in ((gpu, 0, "stream"), (gpu, 5, "host"), (cpu, 0, "host"),
+                            (cpu, 5, "host")):
+        group.send([tensor], 0, tag)
+        group.recv([tensor], 0, tag)
+        if by == "host":
+            group.recv_anysource([tensor], tag)
+        assert calls == [(by, "send"), (by, "recv"), ("host", "recv_anysource")][:len(calls)]
+        assert len(calls) == 2 + (by == "host")
+        calls.clear()
+    with pytest.raises(weft.Unsupported, match="from any rank without a tag"):
+        group.recv_anysource([gpu], 0)
+    capturing = True
+    group.send([gpu], 0, 0)
+    for words, call in (("send with tag 5 in a CUDA graph", lambda: group.send([gpu], 0, 5)),
+                        ("recv with tag 5 in a CUDA graph",
+                         lambda: group.recv_anysource([gpu], 5))):
+        with pytest.raises(weft.Unsupported, match=words):
+            call()
+    group._stream_messages = None
+    with pytest.raises(weft.Unsupported, match="recv with a group that was made before"):
+        group.recv([gpu], 0, 0)
+    capturing = False
+    group.recv([gpu], 0, 0)
+    assert calls == [("stream", "send"), ("host", "recv")]
+
+
+def test_routes_of_messages(tmp_path):
+    at_ranks(1, tmp_path, routes)
+
+
+class GpuTensor:
+    """Bytes of GPU memory, as a tensor that messages use."""
+
+    def __init__(self, job, nbytes):
+        self.job, self.nbytes = job, nbytes
+        self.memory = job.zeros(nbytes + 8, "u1", kind="gpu")
+        self.shape, self.dtype, self.device = (nbytes,), torch.uint8, "cuda:0"
+        self.is_contiguous, self.element_size = lambda: True, lambda: 1
+        self.numel, self.data_ptr = lambda: nbytes, lambda: self.memory.address
+        self.get_device, self.record_stream = lambda: 0, lambda stream: None
+
+    def fill(self, seed):
+        self.memory[:self.nbytes] = self.bytes_of(seed)
+
+    def bytes_of(self, seed):
+        return list(random.Random(seed).randbytes(self.nbytes)) if self.nbytes else []
+
+    def has(self, seed):
+        return self.memory.tolist() == self.bytes_of(seed) + [0] * 8
+
+
+def stream_messages(job):
+    from weft.torch import _stream_messages, _work
+
+    driver, rank, size = Driver(), job.rank, job.size
+    _stream_messages._SLOT_MOST, slot = 1024, 1024
+    cuda = types.SimpleNamespace(Stream=driver.stream_of,
+                                 current_stream=lambda *gpu: driver.current)
+    _stream_messages.torch = _work.torch = types.SimpleNamespace(cuda=cuda, no_grad=torch.no_grad)
+    messages = _stream_messages.StreamMessages(job, 0)
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for turn, nbytes in enumerate((0, 1, 7, slot - 1, slot, slot + 1, 3 * slot, 9 * slot + 5)):
+        source, got = GpuTensor(job, nbytes), GpuTensor(job, nbytes)
+        source.fill(100 * rank + turn)
+        works = [messages.send(source, right), messages.recv(got, left)]
+        for work in works:
+            work.wait()
+        driver.current.synchronize()
+        assert got.has(100 * left + turn), (turn, nbytes)
+    # More than fits the slots, to all others, and received late, in the other order of the ranks.
+    peers = [peer for peer in range(size) if peer != rank]
+    sources = [[GpuTensor(job, 2 * slot + 5) for _ in range(size)] for _ in range(4)]
+    for turn, to in enumerate(sources):
+        for peer in peers:
+            to[peer].fill(1000 * turn + 10 * rank + peer)
+            messages.send(to[peer], peer)
+    gots = [[GpuTensor(job, 2 * slot + 5) for _ in range(size)] for _ in range(4)]
+    for peer in reversed(peers):
+        for turn in range(4):
+            messages.recv(gots[turn][peer], peer).wait()
+    driver.current.synchronize()
+    for turn in range(4):
+        for peer in peers:
+            assert gots[turn][peer].has(1000 * turn + 10 * peer + rank)
+
+    # A graph of messages, replayed between others. What is sent before the first receive fits the
+    # slots: the stand-in executes a graph's operations one after the other.
+    sources = [GpuTensor(job, nbytes) for nbytes in (slot + 1, 3)]
+    gots = [GpuTensor(job, tensor.nbytes) for tensor in sources]
+
+    def exchange():
+        works = [messages.send(tensor, right) for tensor in sources]
+        works += [messages.recv(tensor, left) for tensor in gots]
+        for work in works:
+            work.wait()
+
+    replay = driver.graph_of(exchange)
+    for turn in range(6):
+        if turn % size == rank:
+            time.sleep(0.02)
+        for i, tensor in enumerate(sources):
+            tensor.fill(10000 * turn + 100 * rank + i)
+        replay()
+        driver.current.synchronize()
+        for i, tensor in enumerate(gots):
+            assert tensor.has(10000 * turn + 100 * left + i), (turn, i)
+        if turn % 2:
+            for tensor in sources:
+                tensor.fill(7 * turn + rank)
+            exchange()
+            driver.current.synchronize()
+            assert all(tensor.has(7 * turn + left) for tensor in gots)
+    for _ in range(20):  # no host waits in between
+        replay()
+    driver.current.synchronize()
+    assert all(tensor.has(35 + left) for tensor in gots)
+    messages.wait()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_stand_in_messages(size, monkeypatch):
+    # Each stream has a thread of its own, and what it writes is seen late.
+    monkeypatch.setenv("FAKE_CUDA_ORDER", "reordered")
+    try:
+        stand_in = hasattr(ctypes.CDLL("libcuda.so.1"), "fake_cuda_live")
+    except OSError:
+        stand_in = False
+    if not stand_in:
+        pytest.skip("no stand-in of the CUDA driver: LD_LIBRARY_PATH=build/fakecuda has it")
+    weft.spawn(stream_messages, size)

@@ -384,20 +384,33 @@ class ProcessGroup(_Group):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------ messages
 
+    def _by_stream(self, words: str, tensors: List[Any], tag: int) -> Optional[StreamMessages]:
+        """Returns what moves a message by streams: one of a GPU tensor without a tag. None: the
+        host moves it, and matches tags."""
+        if not tensors[0].is_cuda:
+            return None
+        if tag == 0 and self._stream_messages is not None:
+            return self._stream_messages
+        if torch.cuda.is_current_stream_capturing():
+            why = f"tag {tag}" if tag else "a group that was made before each rank chose its GPU"
+            raise Unsupported(f"{words} with {why} in a CUDA graph: it goes through the host; use "
+                              "tag 0, after torch.cuda.set_device() and dist.new_group()")
+        return None
+
     def send(self, tensors: List[Any], dst: int, tag: int = 0) -> Any:
-        if self._stream_messages is None or not tensors[0].is_cuda:
+        by_stream = self._by_stream("send", tensors, tag)
+        if by_stream is None:
             return self._messages.send(tensors, dst, tag)
-        tensor = self._messages.check_peer("send", dst, tensors)
-        return self._stream_messages.send(tensor, dst)
+        return by_stream.send(self._messages.check_peer("send", dst, tensors), dst)
 
     def recv(self, tensors: List[Any], src: int, tag: int = 0) -> Any:
-        if self._stream_messages is None or not tensors[0].is_cuda:
+        by_stream = self._by_stream("recv", tensors, tag)
+        if by_stream is None:
             return self._messages.recv(tensors, src, tag)
-        tensor = self._messages.check_peer("recv", src, tensors)
-        return self._stream_messages.recv(tensor, src)
+        return by_stream.recv(self._messages.check_peer("recv", src, tensors), src)
 
     def recv_anysource(self, tensors: List[Any], tag: int = 0) -> Any:
-        if self._stream_messages is not None and tensors[0].is_cuda:
-            raise Unsupported("recv of a GPU tensor from any rank: name the rank, or send a CPU "
-                              "tensor and receive into one")
+        if self._by_stream("recv", tensors, tag) is not None:
+            raise Unsupported("recv of a GPU tensor from any rank without a tag: name the rank, or "
+                              "give both calls a tag, with which it goes through the host")
         return self._messages.recv_anysource(tensors, tag)

@@ -5,6 +5,11 @@ Each member has a ring of slots for each sender, in GPU memory. A stream for eac
 moves messages slot by slot: that of the sender waits until a slot is free, puts, and signals; that
 of the receiver waits for the signal, copies, and signals that the slot is free. So a message for
 which its receiver is late holds up no other one, and the host waits for none.
+
+A slot has a word at each end: `full` at the receiver, 1 from the put to the copy, and `busy` at the
+sender, 1 until the receiver has copied. The end that has waited for its word sets it for the next
+time, and the peer cannot set it meanwhile. The operations of a slot are thus the same each time,
+and a CUDA graph may repeat them.
 """
 
 import threading
@@ -13,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from .. import _bindings as b
 from .._library import calls, check
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument
 from ._work import OnStream, dense_of
 
 if TYPE_CHECKING:
@@ -34,11 +39,12 @@ class StreamMessages:
         self._rank, self._size, self._gpu, self._ctx = job.rank, job.size, gpu, job._handle_ctx
         self.slot_bytes = min(_SLOT_MOST, _ROOM // (_SLOTS * self._size) // 256 * 256)
         ring = _SLOTS * self.slot_bytes
-        self._memory = job.zeros(self._size * (ring + 16), "u1", kind="gpu")
+        self._memory = job.zeros(self._size * (ring + 16 * _SLOTS), "u1", kind="gpu")
         self._rings: int = self._memory.address  # [sender][slot]
-        self._heads = self._rings + self._size * ring  # [sender] slots that it has filled
-        self._tails = self._heads + self._size * 8  # [receiver] slots that it has emptied
-        self._sent, self._taken = [0] * self._size, [0] * self._size  # slots, as calls were made
+        self._full = self._rings + self._size * ring  # [sender][slot]
+        self._busy = self._full + self._size * _SLOTS * 8  # [receiver][slot]
+        # Slots, as calls were made. A graph uses those of its capture at each replay.
+        self._sent, self._taken = [0] * self._size, [0] * self._size
         self._to: Dict[int, Any] = {}  # streams by peer
         self._from: Dict[int, Any] = {}
         self._lock = threading.Lock()
@@ -53,17 +59,18 @@ class StreamMessages:
         if tensor.get_device() != self._gpu:
             raise InvalidArgument(f"{words}: a tensor on {tensor.device}, and messages of GPU "
                                   f"tensors of this group are on GPU {self._gpu}: copy it there")
-        current = torch.cuda.current_stream(self._gpu)
-        if torch.cuda.is_current_stream_capturing():
-            raise Unsupported(f"{words} in a CUDA graph: a replay would not count its messages; "
-                              "use a collective, or weft.torch.symm")
         if peer not in streams:
             streams[peer] = torch.cuda.Stream(self._gpu)
-        streams[peer].wait_stream(current)
+        streams[peer].wait_stream(torch.cuda.current_stream(self._gpu))
         return streams[peer]
 
-    def _slot(self, sender: int, turn: int) -> int:
-        return self._rings + (sender * _SLOTS + turn % _SLOTS) * self.slot_bytes
+    def _set(self, word: int, value: int, rank: int, stream: int) -> None:
+        check(calls.signal_on_stream(self._ctx, word, value, b.WEFT_SIGNAL_SET, rank, stream))
+
+    def _wait(self, word: int, value: int, stream: int) -> None:
+        """Waits for a word of this member, and sets it to its other value."""
+        check(calls.signal_wait_on_stream(self._ctx, word, b.WEFT_EQ, value, stream))
+        self._set(word, 1 - value, self._rank, stream)
 
     def send(self, tensor: Any, peer: int) -> Any:
         """Returns its Work, complete when the receiver has got the last slot."""
@@ -74,13 +81,11 @@ class StreamMessages:
             handle, address = stream.cuda_stream, dense.data_ptr()
             nbytes = dense.numel() * dense.element_size()
             for begin in range(0, max(nbytes, 1), self.slot_bytes):
-                turn = self._sent[peer]
-                if turn >= _SLOTS:
-                    check(calls.signal_wait_on_stream(self._ctx, self._tails + 8 * peer, b.WEFT_GE,
-                                                      turn - _SLOTS + 1, handle))
+                at, mine = self._sent[peer] % _SLOTS, self._rank * _SLOTS
+                self._wait(self._busy + (peer * _SLOTS + at) * 8, 0, handle)
                 check(calls.put_signal_on_stream(
-                    self._ctx, self._slot(self._rank, turn), address + begin,
-                    min(self.slot_bytes, nbytes - begin), self._heads + 8 * self._rank, turn + 1,
+                    self._ctx, self._rings + (mine + at) * self.slot_bytes, address + begin,
+                    min(self.slot_bytes, nbytes - begin), self._full + (mine + at) * 8, 1,
                     b.WEFT_SIGNAL_SET, peer, handle))
                 self._sent[peer] += 1
             return OnStream([tensor], stream)
@@ -94,15 +99,15 @@ class StreamMessages:
             handle, address = stream.cuda_stream, result.data_ptr()
             nbytes = result.numel() * result.element_size()
             for begin in range(0, max(nbytes, 1), self.slot_bytes):
-                turn = self._taken[peer]
-                check(calls.signal_wait_on_stream(self._ctx, self._heads + 8 * peer, b.WEFT_GE,
-                                                  turn + 1, handle))
+                slot = peer * _SLOTS + self._taken[peer] % _SLOTS
+                self._wait(self._full + slot * 8, 1, handle)
                 part = min(self.slot_bytes, nbytes - begin)
                 if part:
-                    check(calls.get_on_stream(self._ctx, address + begin, self._slot(peer, turn),
-                                              part, self._rank, handle))
-                check(calls.signal_on_stream(self._ctx, self._tails + 8 * self._rank, turn + 1,
-                                             b.WEFT_SIGNAL_SET, peer, handle))
+                    check(calls.get_on_stream(self._ctx, address + begin,
+                                              self._rings + slot * self.slot_bytes, part,
+                                              self._rank, handle))
+                busy = self._busy + (self._rank * _SLOTS + self._taken[peer] % _SLOTS) * 8
+                self._set(busy, 0, peer, handle)
                 self._taken[peer] += 1
             tensor.record_stream(stream)
             if result is not tensor:
