@@ -327,6 +327,10 @@ enum cuda_constant {
     X(ModuleUnload, ("cuModuleUnload"), 0, (CUmodule module), (module))                            \
     X(ModuleGetFunction, ("cuModuleGetFunction"), 0,                                               \
       (CUfunction * function, CUmodule module, const char *name), (function, module, name))        \
+    X(ModuleGetFunctionCount, ("cuModuleGetFunctionCount"), 1, (unsigned *count, CUmodule module), \
+      (count, module))                                                                             \
+    X(ModuleEnumerateFunctions, ("cuModuleEnumerateFunctions"), 1,                                 \
+      (CUfunction * functions, unsigned count, CUmodule module), (functions, count, module))       \
     X(FuncLoad, ("cuFuncLoad"), 1, (CUfunction function), (function))                              \
     X(FuncSetAttribute, ("cuFuncSetAttribute"), 0,                                                 \
       (CUfunction function, int attribute, int value), (function, attribute, value))               \

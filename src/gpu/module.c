@@ -128,6 +128,19 @@ static weft_status load_image(const struct gpu_image *image, const struct gpu_de
                         gpu_code_kind(*found), device->major, device->minor);
 }
 
+void gpu_load_kernels(const struct gpu_api *driver, CUmodule module)
+{
+    unsigned count = 0;
+    if (!driver->FuncLoad || !driver->ModuleGetFunctionCount || !driver->ModuleEnumerateFunctions ||
+        driver->ModuleGetFunctionCount(&count, module))
+        return;
+    CUfunction *functions = calloc(count, sizeof *functions);
+    if (functions && !driver->ModuleEnumerateFunctions(functions, count, module))
+        for (unsigned i = 0; i < count; i++)
+            driver->FuncLoad(functions[i]);
+    free(functions);
+}
+
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *wanted, int count, CUmodule *module,
                            CUfunction *functions, const struct gpu_code **found)

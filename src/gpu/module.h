@@ -34,11 +34,15 @@ weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, 
 /* Loads PTX, which the driver compiles on all CPUs if it can. A context is current. */
 CUresult gpu_compile_ptx(const struct gpu_api *driver, const char *ptx, CUmodule *module);
 
+/* Loads all kernels of a module, if the driver can (CUDA 12.4). Since 12.2 it loads a kernel at its
+ * first launch, unless CUDA_MODULE_LOADING=EAGER, and first waits for running kernels to end. One
+ * of those may wait for the kernel that is being launched, or for a message that other threads of
+ * this process put into GPU memory, whose calls of the driver wait for the launch. */
+void gpu_load_kernels(const struct gpu_api *driver, CUmodule module);
+
 /* Loads an image and finds its `count` kernels by name. *found: its code; NULL in a
  * build without kernels. On failure nothing is left. The device's context is current. Loads all
- * kernels at once. Since CUDA 12.2 the driver loads a kernel at its first launch unless
- * CUDA_MODULE_LOADING=EAGER, and first waits for running kernels to end. One of those may wait for
- * the kernel that is being launched. */
+ * kernels at once (see gpu_load_kernels()). */
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const struct gpu_code **found);

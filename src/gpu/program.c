@@ -190,6 +190,7 @@ static CUresult load_image_here(struct weft_image *image, CUcontext context,
         free(loaded);
         return error;
     }
+    gpu_load_kernels(&driver, loaded->module);
     loaded->context = context;
     loaded->next = image->loaded;
     image->loaded = *result = loaded;
@@ -212,8 +213,6 @@ static CUresult find_function(const struct weft_image_kernel *kernel, CUcontext 
     if (!f)
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = driver.ModuleGetFunction(&f->function, loaded->module, kernel->name);
-    if (!result && driver.FuncLoad)
-        driver.FuncLoad(f->function); /* see module.h */
     if (result) {
         free(f);
         return result;

@@ -55,6 +55,16 @@ static weft_status load_once(struct weft_job *job, struct late_image *image)
     return status;
 }
 
+weft_status late_image_load(struct weft_job *job, struct late_image *image)
+{
+    weft_status status = gpu_enter(&job->gpu->device);
+    if (status)
+        return status;
+    status = load_once(job, image);
+    gpu_leave(&job->gpu->device);
+    return status;
+}
+
 weft_status late_image_launch(struct weft_job *job, struct late_image *image, int kernel,
                               unsigned blocks, unsigned threads, const void *argument,
                               weft_stream stream)

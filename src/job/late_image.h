@@ -21,6 +21,10 @@ struct late_image {
     struct late_image *next; /* list of the job */
 };
 
+/* Loads the image now. A load waits for running kernels to end, as in gpu_load_kernels(): kernels
+ * of which one waits for another PE are loaded before. */
+weft_status late_image_load(struct weft_job *job, struct late_image *image);
+
 /* Launches a kernel of the image on a stream of the job's GPU; a stream may be captured. argument:
  * the kernel's only parameter. */
 weft_status late_image_launch(struct weft_job *job, struct late_image *image, int kernel,

@@ -82,9 +82,27 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
     return cuModuleLoadData(module, image);
 }
 
+/* How often a kernel has been loaded before its first launch, for tests. */
+EXPORT int fake_kernels_loaded;
+
 EXPORT CUresult cuFuncLoad(CUfunction function)
 {
+    fake_kernels_loaded++;
     return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Every module has all kernels. */
+EXPORT CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
+{
+    *count = FAKE_KERNELS;
+    return module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule module)
+{
+    for (unsigned i = 0; i < count && i < FAKE_KERNELS; i++)
+        functions[i] = (CUfunction)&kernel_names[i];
+    return module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuModuleUnload(CUmodule module)

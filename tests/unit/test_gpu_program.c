@@ -6,6 +6,7 @@
 #include "gpu/image.h"
 #include "gpu/program.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,6 +58,29 @@ static void state_uploaded(void **state)
     assert_int_equal(program_upload(&image, &dev, sizeof dev, 64), CUDA_ERROR_INVALID_DEVICE);
     assert_non_null(strstr(program_error_text(CUDA_ERROR_INVALID_DEVICE),
                            is_amd() ? "InvalidDevice" : "INVALID_DEVICE"));
+}
+
+/* All kernels of an image are loaded with it: a later load would wait for kernels that run. */
+static void kernels_loaded(void **state)
+{
+    static struct weft_image fresh = {"fresh.c", ptx, ptx + sizeof ptx, NULL};
+    struct weft_dev dev = {.me = 3};
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    (void)state;
+    if (is_amd())
+        return; /* HIP loads them itself */
+    assert_non_null(library);
+    const int *loaded = dlsym(library, "fake_kernels_loaded");
+    assert_non_null(loaded);
+    int before = *loaded, all;
+    assert_int_equal(program_upload(&fresh, &dev, sizeof dev, 0), 0);
+    all = *loaded - before;
+    assert_true(all > 10);
+    assert_int_equal(program_upload(&fresh, &dev, sizeof dev, 0), 0);
+    assert_int_equal(*loaded, before + all);
+    assert_int_equal(program_upload(&fresh, &dev, sizeof dev, 1), 0);
+    assert_int_equal(*loaded, before + 2 * all);
+    dlclose(library);
 }
 
 /* A program's code objects are found by the name that HIP has for a GPU, and only those are loaded
@@ -220,9 +244,10 @@ static void blocks_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_uploaded), cmocka_unit_test(launched),
-        cmocka_unit_test(blocks_counted), cmocka_unit_test(code_of_an_amd_gpu),
-        cmocka_unit_test(cubin_of_a_gpu), cmocka_unit_test(code_of_the_library)};
+        cmocka_unit_test(state_uploaded),     cmocka_unit_test(kernels_loaded),
+        cmocka_unit_test(launched),           cmocka_unit_test(blocks_counted),
+        cmocka_unit_test(code_of_an_amd_gpu), cmocka_unit_test(cubin_of_a_gpu),
+        cmocka_unit_test(code_of_the_library)};
     /* what the stand-in takes for a module with the state */
     static const char code[] = "global weft_dev_state 576";
     if (gpu_api_open(&driver))

@@ -329,6 +329,8 @@ static weft_status allocate(struct weft_experts *e)
     e->call.me = e->call.position = (uint32_t)team->me;
     e->call.team = team->slot;
     status = write_pes(e);
+    if (!status)
+        status = experts_load_kernels(e);
     if (relays) {
         weft_status made = experts_nodes_create(e);
         status = status ? status : made;

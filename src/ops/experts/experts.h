@@ -90,7 +90,10 @@ bool experts_has_relays(struct weft_team *team, size_t top, weft_status *status)
  * Collective over the team. */
 weft_status experts_nodes_create(struct weft_experts *e);
 
-/* Launches a kernel on a stream of the target. The GPU's kernels are loaded at their first use. */
+/* Loads the GPU's kernels. */
+weft_status experts_load_kernels(struct weft_experts *experts);
+
+/* Launches a kernel on a stream of the target. */
 weft_status experts_launch(struct weft_experts *experts, enum experts_kernel kernel,
                            unsigned blocks, unsigned threads, const struct experts_call *call,
                            weft_stream stream);

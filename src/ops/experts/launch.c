@@ -61,6 +61,11 @@ static struct late_image image = {.image = &gpu_experts_image,
 #undef EXPERTS_NAME
                                   }};
 
+weft_status experts_load_kernels(struct weft_experts *experts)
+{
+    return device_target() == WEFT_SIMT ? WEFT_OK : late_image_load(experts->team->job, &image);
+}
+
 weft_status experts_one_kernel_blocks(struct weft_experts *experts, unsigned most, unsigned *blocks)
 {
     unsigned resident = most;
