@@ -84,6 +84,9 @@ typedef struct weft_experts_attr {
                          WEFT_FP8_E4M3, WEFT_FP8_E5M2 */
     weft_type result_type; /* of combined elements: WEFT_BFLOAT16, WEFT_HALF, WEFT_FLOAT */
     uint32_t node_members; /* weft_experts_sizes() alone: members on each node; 0: all on one */
+    uint32_t sms; /* SMs of the GPU that kernels which move rows, or add them, take at most, but at
+                     least one each where two run at the same time; 0: all. Fewer leave room for
+                     kernels of other streams, and take longer. The bits are the same */
 } weft_experts_attr;
 
 typedef struct weft_experts_size {

@@ -151,6 +151,7 @@ class weft_experts_attr(Structure):
         ("type", c_int),
         ("result_type", c_int),
         ("node_members", c_uint32),
+        ("sms", c_uint32),
     ]
 
 

@@ -421,15 +421,15 @@ class Experts:
 
 
 def make_experts(team: "Collectives", tokens: int, hidden: int, experts: int, top: int,
-                 dtype: DTypeLike, result_dtype: Optional[DTypeLike], rows: int,
-                 scales: int) -> Experts:
+                 dtype: DTypeLike, result_dtype: Optional[DTypeLike], rows: int, scales: int,
+                 sms: int) -> Experts:
     """Makes an object for dispatch and combine; see Team.experts()."""
     element = dtype_of(dtype)
     result = element if result_dtype is None else dtype_of(result_dtype)
     attr = b.weft_experts_attr()
     attr.size = ctypes.sizeof(attr)
     for name, value in (("tokens", tokens), ("hidden", hidden), ("experts", experts), ("top", top),
-                        ("rows", rows), ("scales", scales)):
+                        ("rows", rows), ("scales", scales), ("sms", sms)):
         if not 0 <= int(value) < 2**32:
             raise InvalidArgument(f"{name} is {value}: a number from 0 to {2**32 - 1} is needed")
         setattr(attr, name, int(value))

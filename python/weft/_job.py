@@ -135,7 +135,7 @@ class Team(Collectives):
 
     def experts(self, tokens: int, hidden: int, experts: int, top: int, *,
                 dtype: DTypeLike = "bfloat16", result_dtype: Optional[DTypeLike] = None,
-                rows: int = 0, scales: int = 0) -> "Experts":
+                rows: int = 0, scales: int = 0, sms: int = 0) -> "Experts":
         """Makes an object for dispatch and combine of a mixture of experts among the team's
         members. Collective over the job, each PE with its own team and the same arguments.
 
@@ -143,11 +143,13 @@ class Team(Collectives):
         members; top: experts of a token; dtype: of tokens ("bfloat16", "float16", "float32",
         "float8_e4m3fn", "float8_e5m2"); result_dtype: of results (one of the first three; the
         dtype of tokens, if None); rows: that a PE can receive (0: enough for any choice); scales:
-        float32 scale factors that go with a token, a multiple of 4.
+        float32 scale factors that go with a token, a multiple of 4; sms: SMs of the GPU that kernels
+        which move or add rows take at most, so that kernels of other streams have the rest (0: all).
         """
         from ._experts import make_experts
 
-        return make_experts(self, tokens, hidden, experts, top, dtype, result_dtype, rows, scales)
+        return make_experts(self, tokens, hidden, experts, top, dtype, result_dtype, rows, scales,
+                            sms)
 
     def limit_sms(self, sms: int) -> None:
         """Limits the team's collectives on GPU memory to `sms` SMs each: 0: copy engines; -1: as

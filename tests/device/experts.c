@@ -20,6 +20,7 @@
 
 #if WEFT_HOST_CODE
 
+#include <weft/simt_executor.h>
 #include <weft/stream.h>
 #include <weft_experts.h>
 
@@ -612,16 +613,32 @@ static struct instance draw_instance(uint64_t seed, weft_team *team)
                                   .top = top,
                                   .scales = 4 * between(&in, 7, 0, 3),
                                   .type = type,
-                                  .result_type = result_type};
+                                  .result_type = result_type,
+                                  .sms = between(&in, 20, 0, 2)};
     in.weighted = between(&in, 8, 0, 2) > 0;
     in.in_place = between(&in, 9, 0, 1);
     in.results_in_place = bytes_of(type) == bytes_of(result_type) && between(&in, 10, 0, 1);
     return in;
 }
 
+/* Blocks that a kernel may have; 0: any number. On simt alone. */
+static unsigned sms_most;
+
+weft_status __real_weft_simt_launch(const weft_simt_launch_attr *attr, weft_simt_stream *stream);
+weft_status __wrap_weft_simt_launch(const weft_simt_launch_attr *attr, weft_simt_stream *stream);
+weft_status __wrap_weft_simt_launch(const weft_simt_launch_attr *attr, weft_simt_stream *stream)
+{
+    static const char ours[] = "weft_experts_";
+    bool moves = strncmp(attr->name, ours, strlen(ours)) == 0 && !strstr(attr->name, "place");
+    CHECK_MSG(!sms_most || !moves || attr->grid[0] <= sms_most, "%s has %u blocks, more than %u",
+              attr->name, attr->grid[0], sms_most);
+    return __real_weft_simt_launch(attr, stream);
+}
+
 static void run(struct instance in, weft_team *team, weft_stream stream)
 {
     weft_experts *experts;
+    sms_most = in.attr.sms;
     OK(weft_experts_create(team, &in.attr, &experts));
     struct buffers b = make_buffers(&in, experts);
     for (int round = 0; round < (in.large ? 2 : ROUNDS); round++)

@@ -22,6 +22,7 @@ from weft.experts import (  # noqa: E402
     EPBuffer,
     EPHandle,
     EventOverlap,
+    _exchange,
     as_deep_ep,
     moe_combine,
     moe_dispatch,
@@ -766,6 +767,7 @@ def test_as_deep_ep(tmp_path):
             hints = max(hints, config.get_nvl_buffer_size_hint(4096, 1),
                         config.get_rdma_buffer_size_hint(4096, 1))
         deep_ep.Buffer.set_num_sms(24)
+        assert Buffer.num_sms == _exchange.Objects.sms == 24
         buffer = deep_ep.Buffer(group, 1024, hints, num_qps_per_rank=1)
         assert buffer.get_local_buffer_tensor(torch.float32, (8, 4), 64).shape == (8, 4)
         assert buffer.get_local_buffer_tensor(torch.int32).numel() == 256

@@ -9,7 +9,7 @@ from .. import _bindings as b
 from .._library import calls, check
 from ..errors import InvalidArgument, Unsupported
 from ._event import EventHandle, EventOverlap
-from ._exchange import Exchange
+from ._exchange import Exchange, Objects
 from ._low_latency import LowLatency, check_numbers, sizes_of
 from ._options import aligned, refuse
 
@@ -113,10 +113,12 @@ class Buffer:
 
     @staticmethod
     def set_num_sms(new_num_sms: int) -> None:
-        """Keeps new_num_sms in Buffer.num_sms. It has no effect: kernels choose their blocks."""
-        if new_num_sms % 2:
-            raise InvalidArgument(f"new_num_sms is {new_num_sms}: give an even number")
-        Buffer.num_sms = new_num_sms
+        """Limits the kernels of later calls to new_num_sms SMs of the GPU, an even number, the same
+        at every rank; before the first call they take what they can use. A limit that was not there
+        before takes memory as the first call of a type of tokens does."""
+        if new_num_sms % 2 or new_num_sms <= 0:
+            raise InvalidArgument(f"new_num_sms is {new_num_sms}: give an even number above 0")
+        Buffer.num_sms = Objects.sms = new_num_sms
 
     @staticmethod
     def capture() -> EventOverlap:

@@ -22,8 +22,10 @@ _RESULTS = {"bfloat16": "bfloat16", "float16": "float16", "float32": "float32",
 
 
 class Objects:
-    """Experts objects of one size, made when they are first needed: one for each type of tokens.
-    The layout of a dispatch by one is valid for all."""
+    """Experts objects of one size, made when they are first needed: one for each type of tokens and
+    limit of SMs. The layout of a dispatch by one is valid for all."""
+
+    sms = 0  # of objects made from now on, as in job.experts()
 
     def __init__(self, members: Members, hidden: int, experts: int, top: int, tokens: int,
                  rows: int, result: str) -> None:
@@ -37,19 +39,20 @@ class Objects:
         """Returns the object for tokens of this type. Collective when it is made."""
         members = self.members
         self.permanent = self.permanent or members.capturing()
-        if (dtype, scales) not in self._made:
+        key = (dtype, scales, Objects.sms)
+        if key not in self._made:
             members.check_not_capturing()
             members.settle()
             try:
-                self._made[dtype, scales] = members.job.experts(
+                self._made[key] = members.job.experts(
                     max(self.tokens, 1), self.hidden, self.experts, self.top, dtype=dtype,
-                    result_dtype=self.result, rows=self.rows, scales=scales)
+                    result_dtype=self.result, rows=self.rows, scales=scales, sms=key[2])
             except OutOfMemory as error:
                 raise OutOfMemory(f"no memory for dispatch and combine of {self.tokens} tokens of "
                                   f"{self.hidden} {dtype}, {self.experts} experts, top {self.top}: "
                                   f"{error}. Raise WEFT_HEAP_SIZE, or num_nvl_bytes of the Buffer, "
                                   "or send fewer tokens in a call") from None
-        return self._made[dtype, scales]
+        return self._made[key]
 
     def all(self) -> List[Experts]:
         """The objects that have been made."""

@@ -346,6 +346,12 @@ static weft_status allocate(struct weft_experts *e)
     return status;
 }
 
+/* A block takes at most one SM. */
+static unsigned blocks_within(uint32_t sms, unsigned most)
+{
+    return sms && sms < most ? sms : most;
+}
+
 WEFT_EXPORT weft_status weft_experts_create(weft_team *team, const weft_experts_attr *attr,
                                             weft_experts **experts)
 {
@@ -367,15 +373,19 @@ WEFT_EXPORT weft_status weft_experts_create(weft_team *team, const weft_experts_
     *e = (struct weft_experts){.team = team,
                                .attr = *attr,
                                /* On CPUs few lanes do the work of many on a GPU. */
-                               .blocks = simt ? 2 : 264,
+                               .blocks = blocks_within(attr->sms, simt ? 2 : 264),
                                .threads = simt ? 32 : EXPERTS_ROW_THREADS,
                                .many_threads = simt ? 64 : EXPERTS_THREADS_MOST,
-                               .short_blocks = simt ? 2 : EXPERTS_SHORT_BLOCKS};
+                               .short_blocks =
+                                   blocks_within(attr->sms, simt ? 2 : EXPERTS_SHORT_BLOCKS)};
     status = allocate(e);
     if (status) {
         free(e);
         return status;
     }
+    e->part_blocks = e->blocks;
+    if (e->call.parts > 1 && attr->sms)
+        e->part_blocks = blocks_within((attr->sms + 1) / 2, e->blocks);
     *experts = e;
     return WEFT_OK;
 }

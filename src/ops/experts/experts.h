@@ -42,6 +42,7 @@ struct weft_experts {
     bool known;               /* the dispatch in flight has a known layout */
     bool captured;            /* the latest step was captured into a graph */
     unsigned blocks, threads; /* of kernels that move rows */
+    unsigned part_blocks;     /* the same for parts of large results: two run at the same time */
     unsigned many_threads;    /* of the kernel that assigns them */
     weft_stream sum_stream;   /* adds results while more arrive; NULL: one part */
     weft_event came[EXPERTS_PARTS_MOST], summed;

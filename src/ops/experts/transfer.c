@@ -53,7 +53,8 @@ static weft_status relay(weft_experts *e, enum experts_kernel kernel, const stru
 {
     if (e->call.nodes.sources == 0)
         return WEFT_OK;
-    return experts_launch(e, kernel, e->blocks, e->threads, c, stream);
+    unsigned blocks = kernel == EXPERTS_relay_sums ? e->part_blocks : e->blocks;
+    return experts_launch(e, kernel, blocks, e->threads, c, stream);
 }
 
 /* Waits for the members of the own node, between which the kernels of relays move rows. */
@@ -127,7 +128,7 @@ static struct experts_call dispatch_call(const weft_experts *e, void *layout,
 /* Assigns rows to tokens, and exchanges the counts. */
 static weft_status compute_layout(weft_experts *e, struct experts_call *c, weft_stream stream)
 {
-    unsigned copiers = e->blocks / 2;
+    unsigned copiers = (e->blocks + 1) / 2;
     if (c->members == 1)
         c->own_counts = c->layout + EXPERTS_LAYOUT_HEAD;
     weft_status status = experts_launch(e, EXPERTS_place, c->members + c->nodes.n + copiers,
@@ -269,7 +270,7 @@ static weft_status return_parts(weft_experts *e, struct experts_call *c, weft_st
 {
     weft_status status = WEFT_OK;
     for (c->part = 0; c->part < c->parts && !status; c->part++) {
-        status = experts_launch(e, EXPERTS_return, e->blocks, e->threads, c, stream);
+        status = experts_launch(e, EXPERTS_return, e->part_blocks, e->threads, c, stream);
         if (!status)
             status = meet_node(e, stream);
         if (!status)
@@ -326,7 +327,7 @@ static weft_status sum_parts(weft_experts *e, struct experts_call *c, weft_strea
     for (c->part = 0; c->part + 1 < c->parts && !status; c->part++) {
         status = experts_wait(e, e->sum_stream, e->came[c->part]);
         if (!status)
-            status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, c, e->sum_stream);
+            status = experts_launch(e, EXPERTS_sum, e->part_blocks, e->threads, c, e->sum_stream);
     }
     return status;
 }
