@@ -143,8 +143,9 @@ class Team(Collectives):
         members; top: experts of a token; dtype: of tokens ("bfloat16", "float16", "float32",
         "float8_e4m3fn", "float8_e5m2"); result_dtype: of results (one of the first three; the
         dtype of tokens, if None); rows: that a PE can receive (0: enough for any choice); scales:
-        float32 scale factors that go with a token, a multiple of 4; sms: SMs of the GPU that kernels
-        which move or add rows take at most, so that kernels of other streams have the rest (0: all).
+        float32 scale factors that go with a token, a multiple of 4; sms: SMs of the GPU that
+        kernels which move or add rows take at most, so that kernels of other streams have the rest
+        (0: all).
         """
         from ._experts import make_experts
 
