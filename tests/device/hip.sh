@@ -26,6 +26,7 @@ for arch in gfx90a gfx942; do
         file=coll_kernels
         case $kernel in
         weft_kernel_*) file=kernels ;;
+        weft_experts_*) file=ops_experts_kernels ;;
         weft_nv_*) continue ;; # none for AMD GPUs
         esac
         has_kernel "$build/src/gpu/$file.$arch" "$kernel"
