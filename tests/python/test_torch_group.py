@@ -534,6 +534,42 @@ def test_members_that_differ(tmp_path, monkeypatch):
         dist.set_debug_level_from_env()
 
 
+def monitored(rank, size):
+    group = dist.group.WORLD
+    group.monitored_barrier()
+    # Late ranks are named, all if they are asked for; then the group works as before.
+    for late, everyone, words in (({2}, False, "rank 2 did not"), ({1, 3}, True, "ranks 1, 3 did"),
+                                  ({1, 3}, False, "rank 1 did not"), ({0}, False, "")):
+        x = torch.ones(1)
+        work = dist.irecv(x, (rank - 1) % size)  # of the program, in between
+        if rank in late:
+            time.sleep(1.0)
+        begun = time.monotonic()
+        try:
+            group.monitored_barrier(datetime.timedelta(seconds=0.4), everyone)
+        except weft.Timeout as error:
+            assert rank == 0 or f"rank 0 has not answered rank {rank} within 0.4 s" in str(error)
+            assert rank > 0 or words in str(error) and "within 0.4 s" in str(error), error
+            assert 0.3 < time.monotonic() - begun < 30
+        else:
+            assert 0 in late
+        dist.barrier()
+        dist.send(torch.full((1,), float(rank)), (rank + 1) % size)
+        work.wait()
+        assert x.item() == (rank - 1) % size
+        group.monitored_barrier(datetime.timedelta(seconds=30))
+    # None leaves before the last one has come.
+    if rank == 2:
+        time.sleep(0.3)
+    begun = time.monotonic()
+    group.monitored_barrier()
+    assert rank == 2 or time.monotonic() - begun > 0.1
+
+
+def test_monitored_barrier(tmp_path):
+    at_ranks(4, tmp_path, monitored)
+
+
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_rank_is_killed(tmp_path, goes_on):
     def body(rank, size):

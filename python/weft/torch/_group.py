@@ -2,6 +2,7 @@
 """The process group: what torch calls, checks of the arguments, and the choice between host and
 stream."""
 
+import time
 import weakref
 from importlib import import_module
 from typing import Any, Callable, List, Optional, Sequence
@@ -9,7 +10,7 @@ from typing import Any, Callable, List, Optional, Sequence
 from .. import _bindings as b
 from .._job import Job, join, unique_id
 from .._library import calls, check
-from ..errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument, Timeout, Unsupported
 from ._buffers import Buffers
 from ._messages import Messages
 from ._reduction import reduction_of
@@ -67,6 +68,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
         self._streams = Streams(self._job, self._team)
         self._order = Order()
         self._stream_messages = self._open_gpu()
+        self._timeout = timeout or dist.distributed_c10d.default_pg_timeout
+        self._monitored = 0  # calls of monitored_barrier()
         self._detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
         # Operations that are pending refer to the group. Groups that the program keeps end with it.
         self._end = weakref.finalize(self, _end_job, self._job, self._streams,
@@ -368,6 +371,48 @@ class ProcessGroup(_Group):  # type: ignore[misc]
             self._make(host)
             return DONE
         return self._order.give(self._after_stream([], host), [])
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """Returns when all ranks have called it. If one has not within `timeout` (a timedelta;
+        None: that of the group), rank 0 raises Timeout with the rank, or with wait_all_ranks with
+        all that are missing; other ranks raise Timeout without them. On the host, beside operations
+        that are pending. (torch.distributed.monitored_barrier() calls gloo's alone.)"""
+        seconds = (timeout or self._timeout).total_seconds()
+        ends = time.monotonic() + seconds
+        self._monitored += 1
+        tag = -self._monitored  # of no message of the program
+        empty = torch.empty(0, dtype=torch.uint8)
+
+        def came(work: Any) -> bool:
+            while not work.is_completed():
+                if time.monotonic() > ends:
+                    return False
+                time.sleep(0.0005)
+            work.wait()
+            return True
+
+        if self._rank > 0:
+            self._messages.send([empty], 0, tag)
+            answer = self._messages.recv([empty], 0, tag)
+            if not came(answer):
+                error = Timeout(f"monitored_barrier: rank 0 has not answered rank {self._rank} "
+                                f"within {seconds} s; it names the ranks that are missing")
+                self._messages.cancel(answer, error)
+                raise error
+            return
+        works = {peer: self._messages.recv([empty], peer, tag) for peer in range(1, self._size)}
+        missing: List[int] = []
+        for peer, work in works.items():
+            if (wait_all_ranks or not missing) and not came(work):
+                missing.append(peer)
+        if missing:
+            error = Timeout("monitored_barrier: rank" + "s" * (len(missing) > 1) + " "
+                            + ", ".join(map(str, missing)) + f" did not call it within {seconds} s")
+            for work in works.values():
+                self._messages.cancel(work, error)
+            raise error
+        for peer in works:
+            self._messages.send([empty], peer, tag)
 
     # ---------------------------------------------------------------------------- coalescing
 

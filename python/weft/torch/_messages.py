@@ -230,9 +230,9 @@ class Messages:
                 if self._arrived(src) >= _HEAD.size:
                     self._take_message(src)
             except BaseException as error:
-                self._fail(work, error)
+                self.cancel(work, error)
 
-    def _fail(self, work: _Message, error: BaseException) -> None:
+    def cancel(self, work: _Message, error: BaseException) -> None:
         """Ends a receive with an error, unless it has ended."""
         with self._lock:
             for posted in (self._posted_any, *self._posted):
@@ -348,4 +348,4 @@ class Messages:
                     self._ctx, b.WEFT_UINT64, self._heads, self._size, None, b.WEFT_GE,
                     values.buffer_info()[0], ctypes.byref(which)))
         except BaseException as error:
-            self._fail(work, error)
+            self.cancel(work, error)
