@@ -30,6 +30,7 @@
  *   device/remote.h      operations on PEs without direct addresses
  *   device/proxy.h       the ring to the host thread that carries out these operations
  *   device/gda.h         operations as RDMA requests that the GPU's threads post to the NIC
+ *   device/dc.h          the same for PEs that are reached by DC
  *   device/gda_span.h    their parts: addresses, waits, reservations
  *   device/gda_queue.h   the NIC's queues, used by many threads without a lock
  *   device/gda_wqe.h     format of the work queue entries
@@ -89,7 +90,7 @@ struct weft_device {
 #ifdef WEFT_STATE_BY_POINTER
 };
 #elif !defined WEFT_DEVICE_P2P
-#include <weft/device/gda.h>
+#include <weft/device/dc.h>
 #endif
 
 #endif

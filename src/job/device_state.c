@@ -269,6 +269,8 @@ static weft_status fill_peers(struct weft_job *job, struct device_view *view, st
         if (job_lacks_atomics(job, view->cuda ? WEFT_GPU : WEFT_HOST, pe))
             dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;
     }
+    if (dev->carried >> WEFT_DEV_CARRIER_DC & 1) /* by the queues of gda, at first by the proxy */
+        dev->carried |= 1u << WEFT_DEV_CARRIER_GDA | 1u << WEFT_DEV_CARRIER_PROXY;
     if (view->cuda && dev->carried >> WEFT_DEV_CARRIER_GDA & 1) /* for units compiled without gda */
         dev->carried |= 1u << WEFT_DEV_CARRIER_PROXY;
     for (int segment = 0; segment < WEFT_DEV_PARTS; segment++)

@@ -12,6 +12,9 @@
  * for it. Lanes of a warp that write values or fetch together reserve, publish and wait together.
  * Adjacent values go into one inline write, and each lane stores its own value into it.
  *
+ * PEs that are reached by DC share the queues of a group of PEs (transport `dc`, dc.h): their
+ * requests take the same functions, which store each with the address of its target.
+ *
  * A put whose source is not registered is copied into the requests (inline). A get into memory that
  * is not registered goes through the queue's result slots. An error completion leaves a record with
  * the queue and the syndrome, and the job fails. */
@@ -94,6 +97,31 @@ WEFT_DEVICE void weft_dev_gda_p_one(struct weft_dev_gda_queue *q, struct weft_de
         weft_dev_gda_p_late(q, op, at, value, bytes, turns);
 }
 
+/* Number of blocks of an inline write on that queue. */
+WEFT_DEVICE uint32_t weft_dev_gda_inline_blocks_of(const struct weft_dev_gda_queue *q,
+                                                   uint32_t bytes)
+{
+    return weft_dev_gda_address_segments(q)
+               ? weft_dev_gda_addressed_blocks(q, weft_dev_gda_inline_segments(bytes))
+               : weft_dev_gda_inline_blocks(bytes);
+}
+
+/* weft_dev_gda_inline_head() for a DC peer: its data begin behind the address as well. */
+WEFT_DEVICE void weft_dev_gda_inline_head_addressed(struct weft_dev_gda_queue *q, uint64_t index,
+                                                    struct weft_dev_gda_place at, uint32_t bytes,
+                                                    int pe, int ends)
+{
+    enum { HEAD = 2 }; /* segments */
+    struct weft_dev_gda_draft draft;
+    uint32_t length = HEAD + weft_dev_gda_address_segments(q);
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_inline_head(&draft.ring, index, at, bytes, 0);
+    weft_dev_gda_store_addressed(q, index, pe, &draft, HEAD, ends);
+    *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(&q->ring, index,
+                                                 (uint64_t)length * WEFT_DEV_GDA_SEGMENT) =
+        weft_dev_be32(bytes | 0x80000000u);
+}
+
 /* For the lanes `together`. Each run of adjacent values is one inline write; the runs toward one PE
  * are one span. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_p_together(const void *symmetric, unsigned each,
@@ -113,16 +141,20 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_p_together(const void *symmetric, unsigne
         mask = weft_dev_match_any_u64(mask, (uintptr_t)q);
         /* The key after the call that places the group: less is held over it. */
         struct weft_dev_gda_place spot = weft_dev_gda_spot(symmetric, pe, &whole);
-        weft_dev_gda_make_group(&g, mask, weft_dev_gda_inline_blocks(bytes));
-        spot = weft_dev_gda_keyed(q, spot);
+        weft_dev_gda_make_group(&g, mask, weft_dev_gda_inline_blocks_of(q, bytes));
+        spot = weft_dev_gda_keyed(q, spot, op.pe);
         begun = weft_dev_gda_begin_made(&g, q, op, 0);
-        if (begun)
+        if (begun && weft_dev_gda_address_segments(q))
+            weft_dev_gda_inline_head_addressed(q, g.at, spot, bytes, op.pe, (int)g.ends);
+        else if (begun)
             weft_dev_gda_inline_head(&q->ring, g.at, spot, bytes,
                                      g.ends ? WEFT_DEV_GDA_SIGNALED : 0);
     }
     uint64_t at = weft_dev_shuffle_u64(run.mask, begun ? g.at : ~(uint64_t)0, run.leader);
     if (at != ~(uint64_t)0 && run.stands)
-        weft_dev_gda_part(&q->ring, at, run.at * each, value, each);
+        weft_dev_gda_part(&q->ring, at,
+                          run.at * each + weft_dev_gda_address_segments(q) * WEFT_DEV_GDA_SEGMENT,
+                          value, each);
     weft_dev_sync_warp(run.mask);
     if (begun)
         weft_dev_gda_give_group(&g);
@@ -221,6 +253,55 @@ WEFT_DEVICE uint64_t weft_dev_gda_added(int what, uint64_t a, uint64_t b)
                << 16;
 }
 
+/* Number of blocks of the read or the atomic of one lane, on an RC queue. */
+WEFT_DEVICE uint32_t weft_dev_gda_rc_fetch_blocks(const struct weft_dev_request *r)
+{
+    return r->operation == WEFT_DEV_OP_ATOMIC
+               ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes)
+               : 1;
+}
+
+/* Number of its segments there. */
+WEFT_DEVICE uint32_t weft_dev_gda_fetch_segments(const struct weft_dev_request *r)
+{
+    enum { READ = 3, ATOMIC = 4, MASKED = 5 };
+    return r->operation != WEFT_DEV_OP_ATOMIC    ? READ
+           : weft_dev_gda_rc_fetch_blocks(r) > 1 ? MASKED
+                                                 : ATOMIC;
+}
+
+WEFT_DEVICE uint32_t weft_dev_gda_fetch_blocks(const struct weft_dev_gda_queue *q,
+                                               const struct weft_dev_request *r)
+{
+    return weft_dev_gda_address_segments(q)
+               ? weft_dev_gda_addressed_blocks(q, weft_dev_gda_fetch_segments(r))
+               : weft_dev_gda_rc_fetch_blocks(r);
+}
+
+/* Stores the read or the atomic of one lane at `index`. */
+WEFT_DEVICE void weft_dev_gda_store_fetch(const struct weft_dev_gda_ring *ring, uint64_t index,
+                                          const struct weft_dev_request *r,
+                                          struct weft_dev_gda_place at,
+                                          struct weft_dev_gda_place to, uint32_t flags)
+{
+    if (r->operation == WEFT_DEV_OP_ATOMIC)
+        weft_dev_gda_store_atomic(ring, index, r, at, to, flags);
+    else
+        weft_dev_gda_move(ring, index, WEFT_DEV_GDA_READ, at, to, (uint32_t)r->bytes, flags);
+}
+
+/* The same for a DC peer. */
+WEFT_DEVICE void weft_dev_gda_store_fetch_addressed(struct weft_dev_gda_queue *q, uint64_t index,
+                                                    const struct weft_dev_request *r,
+                                                    struct weft_dev_gda_place at,
+                                                    struct weft_dev_gda_place to, int ends)
+{
+    struct weft_dev_gda_draft draft;
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_store_fetch(&draft.ring, index, r, at, to, 0);
+    weft_dev_gda_store_addressed(q, index, r->pe, &draft, weft_dev_gda_fetch_segments(r), ends);
+}
+
 /* For the lanes `mask`, which use one queue: they issue their requests as one span, and wait
  * together. */
 WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
@@ -229,10 +310,9 @@ WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
 {
     int atomic = r->operation == WEFT_DEV_OP_ATOMIC, fetches = !atomic || !r->nbi;
     uint64_t value = 0;
-    uint32_t blocks =
-        atomic ? weft_dev_gda_atomic_blocks(weft_dev_gda_does(r->what), (unsigned)r->bytes) : 1;
+    uint32_t blocks = weft_dev_gda_fetch_blocks(q, r);
     struct weft_dev_gda_group g;
-    at = weft_dev_gda_keyed(q, at);
+    at = weft_dev_gda_keyed(q, at, r->pe);
     if (!weft_dev_gda_begin_group(&g, mask, q, weft_dev_gda_requested(r), blocks,
                                   weft_dev_gda_is_exclusive(q, r->pe)))
         return 0;
@@ -240,10 +320,10 @@ WEFT_DEVICE uint64_t weft_dev_gda_fetch_together(struct weft_dev_gda_queue *q,
     struct weft_dev_gda_place to = fetches ? weft_dev_gda_result(q, g.at) : weft_dev_gda_sink(q);
     if (fetches && !weft_dev_gda_take_result(q, g.at, r))
         to = weft_dev_gda_sink(q); /* the job has failed; the span is published all the same */
-    if (atomic)
-        weft_dev_gda_store_atomic(&q->ring, g.at, r, at, to, flags);
+    if (weft_dev_gda_address_segments(q))
+        weft_dev_gda_store_fetch_addressed(q, g.at, r, at, to, (int)g.ends);
     else
-        weft_dev_gda_move(&q->ring, g.at, WEFT_DEV_GDA_READ, at, to, (uint32_t)r->bytes, flags);
+        weft_dev_gda_store_fetch(&q->ring, g.at, r, at, to, flags);
     weft_dev_gda_give_group(&g);
     if (!fetches)
         return 0;
@@ -305,6 +385,24 @@ WEFT_DEVICE void weft_dev_gda_inline_data(const struct weft_dev_gda_ring *ring, 
     }
 }
 
+/* The same for a DC peer. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline_addressed(struct weft_dev_gda_queue *q,
+                                                           const struct weft_dev_request *r,
+                                                           struct weft_dev_gda_place at,
+                                                           const char *src, uint32_t bytes)
+{
+    struct weft_dev_gda_span span;
+    struct weft_dev_gda_draft draft;
+    uint32_t segments = weft_dev_gda_inline_segments(bytes);
+    if (!weft_dev_gda_begin_addressed(&span, q, weft_dev_gda_requested(r), segments))
+        return 0;
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_inline_head(&draft.ring, span.base, at, bytes, 0);
+    weft_dev_gda_inline_data(&draft.ring, span.base, src, bytes);
+    weft_dev_gda_give_addressed(&span, r->pe, &draft, segments);
+    return 1;
+}
+
 /* One inline write of up to WEFT_DEV_GDA_INLINE_MOST bytes, from memory that is not registered or
  * that the caller may reuse at once. */
 WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
@@ -315,6 +413,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_put_inline(struct weft_dev_gda_queue *q,
     uint64_t whole = bytes;
     uint32_t blocks = weft_dev_gda_inline_blocks(bytes);
     struct weft_dev_gda_place at = weft_dev_gda_there(q, dst, r->pe, &whole);
+    if (weft_dev_gda_address_segments(q))
+        return weft_dev_gda_put_inline_addressed(q, r, at, src, bytes);
     if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), blocks > 1 ? blocks + 1 : 1))
         return 0;
     weft_dev_gda_inline_head(&q->ring, span.base, at, bytes,
@@ -339,6 +439,29 @@ WEFT_DEVICE uint32_t weft_dev_gda_inline_piece(const char *dst, int pe, uint64_t
 /* Largest put, in bytes, that is copied inline when its source must be free on return; no
  * completion is waited for then. */
 enum { WEFT_DEV_GDA_COPIED = 2 * WEFT_DEV_GDA_BLOCK - WEFT_DEV_GDA_INLINE_AT };
+
+/* One request that moves registered memory of a DC peer in place. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_move_addressed(struct weft_dev_gda_queue *q,
+                                                     struct weft_dev_gda_operation op,
+                                                     struct weft_dev_gda_place there,
+                                                     struct weft_dev_gda_place here, uint32_t bytes,
+                                                     uint32_t open, uint64_t *end)
+{
+    enum { SEGMENTS = 3 };
+    struct weft_dev_gda_span span;
+    struct weft_dev_gda_draft draft;
+    if (!weft_dev_gda_begin_addressed(&span, q, op, SEGMENTS))
+        return 0;
+    if (open)
+        weft_dev_gda_leave_open(q, span.end);
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_move(&draft.ring, span.base,
+                      op.kind == WEFT_DEV_OP_GET ? WEFT_DEV_GDA_READ : WEFT_DEV_GDA_WRITE, there,
+                      here, bytes, 0);
+    *end = span.end;
+    weft_dev_gda_give_addressed(&span, op.pe, &draft, SEGMENTS);
+    return 1;
+}
 
 /* One request that moves registered memory in place. `open`: its completion does not say that the
  * data are in memory. */
@@ -365,34 +488,55 @@ WEFT_DEVICE int weft_dev_gda_move_one(struct weft_dev_gda_queue *q,
  * time: `n` elements of at most WEFT_DEV_GDA_RESULT bytes. */
 enum { WEFT_DEV_GDA_READS = 16 };
 
+/* Stores one read of memory of a DC peer. */
+WEFT_DEVICE void weft_dev_gda_read_addressed(struct weft_dev_gda_queue *q, uint64_t index, int pe,
+                                             struct weft_dev_gda_place at,
+                                             struct weft_dev_gda_place to, uint32_t bytes, int ends)
+{
+    enum { SEGMENTS = 3 };
+    struct weft_dev_gda_draft draft;
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_move(&draft.ring, index, WEFT_DEV_GDA_READ, at, to, bytes, 0);
+    weft_dev_gda_store_addressed(q, index, pe, &draft, SEGMENTS, ends);
+}
+
 WEFT_DEVICE_NOINLINE int weft_dev_gda_read_some(struct weft_dev_gda_queue *q,
                                                 const struct weft_dev_request *r, const char *from,
                                                 char *to, uint64_t from_step, uint64_t to_step,
                                                 uint32_t element, uint32_t n)
 {
     struct weft_dev_gda_span span;
-    int there = weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), n);
+    const uint32_t blocks =
+        weft_dev_gda_address_segments(q) ? weft_dev_gda_addressed_blocks(q, 3) : 1;
+    int there = weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), n * blocks + (blocks > 1));
     if (!there)
         return 0;
     WEFT_NO_UNROLL
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t whole = element, index = span.base + i;
+        uint64_t whole = element, index = span.base + i * blocks;
         struct weft_dev_gda_place at = weft_dev_gda_there(q, from + i * from_step, r->pe, &whole);
         struct weft_dev_gda_place result = weft_dev_gda_take_result(q, index, r)
                                                ? weft_dev_gda_result(q, index)
                                                : weft_dev_gda_sink(q);
-        weft_dev_gda_move(&q->ring, index, WEFT_DEV_GDA_READ, at, result, element,
-                          i + 1 == n ? WEFT_DEV_GDA_SIGNALED : 0);
+        if (weft_dev_gda_address_segments(q))
+            weft_dev_gda_read_addressed(q, index, r->pe, at, result, element,
+                                        i + 1 == n && blocks == 1);
+        else
+            weft_dev_gda_move(&q->ring, index, WEFT_DEV_GDA_READ, at, result, element,
+                              i + 1 == n ? WEFT_DEV_GDA_SIGNALED : 0);
     }
+    if (blocks > 1)
+        weft_dev_gda_nop(&q->ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
     weft_dev_gda_give(&span);
     there = weft_dev_gda_await(q, weft_dev_gda_requested(r), span.end);
     WEFT_NO_UNROLL
     for (uint32_t i = 0; i < n; i++) {
-        const char *result = (const char *)(uintptr_t)weft_dev_gda_result(q, span.base + i).address;
+        const uint64_t index = span.base + i * blocks;
+        const char *result = (const char *)(uintptr_t)weft_dev_gda_result(q, index).address;
         for (uint32_t k = 0; k < element && there; k++)
             to[i * to_step + k] = (char)weft_dev_load_u8((const uint8_t *)result + k,
                                                          WEFT_ORDER_RELAXED, WEFT_SCOPE_SYS);
-        weft_dev_gda_result_read(q, span.base + i);
+        weft_dev_gda_result_read(q, index);
     }
     return there;
 }
@@ -425,12 +569,14 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     uint32_t chunk = gda->first[PART] + (uint32_t)(gda->skip[PART] >> gda->chunk_bits[PART]);
     struct weft_dev_gda_place there, here;
     struct weft_dev_gda_span span;
-    uint32_t reads = gda->data_keys != 0;
+    int by_dc = weft_dev_gda_address_segments(q) != 0; /* the data have strict order */
+    int pe = by_dc ? weft_dev_state.me : op.pe;
+    uint32_t reads = gda->data_keys != 0 && !by_dc;
     if (!weft_dev_gda_begin(&span, q, op, reads + gda->dumps))
         return 0;
-    there.address = gda->bases[(uint32_t)op.pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
+    there.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
     there.key = chunk;
-    there = weft_dev_gda_keyed(q, there);
+    there = weft_dev_gda_keyed(q, there, pe);
     here.address = gda->own[PART] + gda->skip[PART];
     here.key = q->local_keys[chunk];
     if (reads)
@@ -477,9 +623,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_transfer(struct weft_dev_gda_queue *q,
         piece = piece < 1u << 30 ? piece : 1u << 30;
         if (!copied && weft_dev_gda_here(q, local, &piece, &here)) {
             struct weft_dev_gda_operation op = weft_dev_gda_requested(r);
-            there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there, r->pe);
-            if (!weft_dev_gda_move_one(q, op, there, here, (uint32_t)piece,
-                                       weft_dev_gda_leaves_open(q, op, r->nbi), end))
+            uint32_t open = weft_dev_gda_leaves_open(q, op, r->nbi);
+            there = get ? weft_dev_gda_keyed(q, there, r->pe)
+                        : weft_dev_gda_keyed_data(q, there, r->pe);
+            if (weft_dev_gda_address_segments(q)
+                    ? !weft_dev_gda_move_addressed(q, op, there, here, (uint32_t)piece, open, end)
+                    : !weft_dev_gda_move_one(q, op, there, here, (uint32_t)piece, open, end))
                 return 0;
         } else if (get) {
             piece = weft_dev_gda_get_through(q, r, remote, local, left);
@@ -605,16 +754,39 @@ WEFT_DEVICE void weft_dev_gda_strided(const struct weft_dev_request *r)
 
 /* ---------------------------------------------------------------------- signals, flags, packets */
 
-/* Stores the request of a signal at `index`, the last of its span. */
-WEFT_DEVICE void weft_dev_gda_store_signal(struct weft_dev_gda_queue *q, uint64_t index,
+/* Stores the request of a signal on that queue at `index` of a ring, the last of its span. */
+WEFT_DEVICE void weft_dev_gda_store_signal(const struct weft_dev_gda_queue *q,
+                                           const struct weft_dev_gda_ring *ring, uint64_t index,
                                            struct weft_dev_gda_place at, uint64_t value, int add,
                                            uint32_t flags)
 {
     if (add)
-        weft_dev_gda_atomic8(&q->ring, index, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q), value, 0,
+        weft_dev_gda_atomic8(ring, index, WEFT_DEV_GDA_ADD, at, weft_dev_gda_sink(q), value, 0,
                              flags | WEFT_DEV_GDA_SIGNALED);
     else
-        weft_dev_gda_value(&q->ring, index, at, value, 8, flags);
+        weft_dev_gda_value(ring, index, at, value, 8, flags);
+}
+
+/* Segments of a signal's request. */
+WEFT_DEVICE uint32_t weft_dev_gda_signal_segments(int add)
+{
+    return add ? 4 : 3;
+}
+
+/* A signal to a DC peer. */
+WEFT_DEVICE_NOINLINE void weft_dev_gda_signal_addressed(struct weft_dev_gda_queue *q,
+                                                        const struct weft_dev_request *r,
+                                                        struct weft_dev_gda_place at, int add,
+                                                        uint32_t flags)
+{
+    struct weft_dev_gda_span span;
+    struct weft_dev_gda_draft draft;
+    uint32_t segments = weft_dev_gda_signal_segments(add);
+    if (!weft_dev_gda_begin_addressed(&span, q, weft_dev_gda_requested(r), segments))
+        return;
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_store_signal(q, &draft.ring, span.base, at, r->value, add, flags);
+    weft_dev_gda_give_addressed(&span, r->pe, &draft, segments);
 }
 
 /* Updates an 8-byte word at `spot`: an inline write sets it, an atomic adds to it. */
@@ -624,10 +796,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_signal(struct weft_dev_gda_queue *q,
                                               uint32_t flags)
 {
     struct weft_dev_gda_span span;
-    struct weft_dev_gda_place at = weft_dev_gda_keyed(q, spot);
+    struct weft_dev_gda_place at = weft_dev_gda_keyed(q, spot, r->pe);
+    if (weft_dev_gda_address_segments(q)) {
+        weft_dev_gda_signal_addressed(q, r, at, add, flags);
+        return;
+    }
     if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), 1))
         return;
-    weft_dev_gda_store_signal(q, span.base, at, r->value, add, flags);
+    weft_dev_gda_store_signal(q, &q->ring, span.base, at, r->value, add, flags);
     weft_dev_gda_give(&span);
 }
 
@@ -644,6 +820,57 @@ WEFT_DEVICE void weft_dev_gda_signal_word(const struct weft_dev_request *r, cons
 {
     struct weft_dev_gda_place spot = weft_dev_gda_word_spot(word, r->pe);
     weft_dev_gda_signal(weft_dev_gda_word_queue(spot.address, r->pe), r, spot, add, 0);
+}
+
+/* A put with signal to a DC peer: where its data go and come from, and its signal. */
+struct weft_dev_gda_addressed_put {
+    struct weft_dev_gda_place there, here, signal;
+    const char *copied; /* the data are copied from here; NULL: they are at `here` */
+    int add;            /* the signal is added to */
+};
+
+/* Stores the data of such a put at `index`. */
+WEFT_DEVICE void weft_dev_gda_store_addressed_put(struct weft_dev_gda_queue *q, uint64_t index,
+                                                  const struct weft_dev_request *r,
+                                                  const struct weft_dev_gda_addressed_put *put,
+                                                  uint32_t segments)
+{
+    struct weft_dev_gda_draft draft;
+    weft_dev_gda_begin_draft(&draft, q);
+    if (put->copied) {
+        weft_dev_gda_inline_head(&draft.ring, index, put->there, (uint32_t)r->bytes, 0);
+        weft_dev_gda_inline_data(&draft.ring, index, put->copied, (uint32_t)r->bytes);
+    } else {
+        weft_dev_gda_move(&draft.ring, index, WEFT_DEV_GDA_WRITE, put->there, put->here,
+                          (uint32_t)r->bytes, 0);
+    }
+    weft_dev_gda_store_addressed(q, index, r->pe, &draft, segments, 0);
+}
+
+/* Data that fit one request, and the signal, in one span. Returns the block count at which the
+ * source may be reused; 0: it is copied. */
+WEFT_DEVICE_NOINLINE uint64_t
+weft_dev_gda_put_signal_addressed(struct weft_dev_gda_queue *q, const struct weft_dev_request *r,
+                                  const struct weft_dev_gda_addressed_put *put)
+{
+    struct weft_dev_gda_span span;
+    struct weft_dev_gda_draft draft;
+    uint32_t data = put->copied ? weft_dev_gda_inline_segments((uint32_t)r->bytes) : 3;
+    uint32_t segments = weft_dev_gda_signal_segments(put->add);
+    uint32_t first = r->bytes ? weft_dev_gda_addressed_blocks(q, data) : 0;
+    uint32_t blocks = weft_dev_gda_addressed_blocks(q, segments);
+    if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), first + blocks + (blocks > 1)))
+        return 0;
+    if (first)
+        weft_dev_gda_store_addressed_put(q, span.base, r, put, data);
+    weft_dev_gda_begin_draft(&draft, q);
+    weft_dev_gda_store_signal(q, &draft.ring, span.base + first, put->signal, r->value, put->add,
+                              first ? weft_dev_state.gda.ordered : 0);
+    weft_dev_gda_store_addressed(q, span.base + first, r->pe, &draft, segments, blocks == 1);
+    if (blocks > 1)
+        weft_dev_gda_nop(&q->ring, span.end - 1, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_give(&span);
+    return first && !put->copied ? span.end : 0;
 }
 
 /* Issues data that fit one request, and the signal, in one span with one doorbell. Only the signal
@@ -668,9 +895,15 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
             whole < r->bytes)
             return 0;
         blocks = copied ? weft_dev_gda_inline_blocks((uint32_t)whole) : 1;
-        spot = copied ? weft_dev_gda_keyed(q, spot) : weft_dev_gda_keyed_data(q, spot, r->pe);
+        spot =
+            copied ? weft_dev_gda_keyed(q, spot, r->pe) : weft_dev_gda_keyed_data(q, spot, r->pe);
     }
-    signal = weft_dev_gda_keyed(q, signal);
+    signal = weft_dev_gda_keyed(q, signal, r->pe);
+    if (weft_dev_gda_address_segments(q)) {
+        struct weft_dev_gda_addressed_put put = {spot, here, signal, copied ? src : NULL, add};
+        *end = weft_dev_gda_put_signal_addressed(q, r, &put);
+        return 1;
+    }
     if (!weft_dev_gda_begin(&span, q, weft_dev_gda_requested(r), blocks + 1))
         return 1;
     if (whole && copied) {
@@ -683,7 +916,8 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
             weft_dev_gda_leave_open(q, span.end);
         *end = span.end;
     }
-    weft_dev_gda_store_signal(q, span.end - 1, signal, r->value, add, whole ? gda->ordered : 0);
+    weft_dev_gda_store_signal(q, &q->ring, span.end - 1, signal, r->value, add,
+                              whole ? gda->ordered : 0);
     weft_dev_gda_give(&span);
     return 1;
 }
@@ -760,12 +994,25 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_near(const struct weft_dev_request *r)
 
 /* ----------------------------------------------------------------------------- as a transport */
 
+/* Number of all queues of device code. */
+WEFT_DEVICE uint32_t weft_dev_gda_all_queues(const struct weft_dev_gda *gda)
+{
+    return ((uint32_t)weft_dev_state.n_pes + gda->dc_groups) * gda->each;
+}
+
+/* The PE of the queue with that bit in weft_dev_gda.used, for messages; -1: a DC initiator. */
+WEFT_DEVICE int weft_dev_gda_used_pe(const struct weft_dev_gda *gda, uint32_t bit)
+{
+    int pe = (int)(bit / gda->each);
+    return pe < weft_dev_state.n_pes ? pe : -1;
+}
+
 /* Issues a flush to each used queue that needs one, so that all flushes are in flight at once.
  * Exclusive queues never do. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_gda_operation op)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
-    uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
+    uint32_t n = weft_dev_gda_all_queues(gda);
     uint64_t end;
     WEFT_NO_UNROLL
     for (uint32_t word = 0; word * 64 < n; word++) {
@@ -774,7 +1021,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_gda_operation o
         for (; left; left &= left - 1) {
             uint32_t number = word * 64 + weft_dev_find_first_u64(left) - 1;
             struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
-            op.pe = (int)(number / gda->each);
+            op.pe = weft_dev_gda_used_pe(gda, number);
             if (weft_dev_gda_is_open(q))
                 weft_dev_gda_flush(q, op, &end);
         }
@@ -786,7 +1033,7 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_flush_all(struct weft_dev_gda_operation o
 WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(struct weft_dev_gda_operation op, int near)
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
-    uint32_t n = (uint32_t)weft_dev_state.n_pes * gda->each;
+    uint32_t n = weft_dev_gda_all_queues(gda);
     if (gda->data_keys | gda->dumps)
         weft_dev_gda_flush_all(op);
     WEFT_NO_UNROLL
@@ -798,8 +1045,8 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(struct weft_dev_gda_operation op
             struct weft_dev_gda_queue *q = weft_dev_gda_used_queue(gda, number);
             uint64_t given = weft_dev_load_u64(&q->flushing, WEFT_ORDER_RELAXED, WEFT_SCOPE_GPU);
             uint64_t head = weft_dev_gda_head(q);
-            op.pe = (int)(number / gda->each);
-            if (near && !weft_dev_gda_is_direct(op.pe))
+            op.pe = weft_dev_gda_used_pe(gda, number);
+            if (near && op.pe >= 0 && !weft_dev_gda_is_direct(op.pe))
                 continue;
             if (!weft_dev_gda_reached(q, head) && !weft_dev_gda_await(q, op, head))
                 return;
@@ -859,7 +1106,7 @@ WEFT_DEVICE int weft_dev_gda_move_at_once(struct weft_dev_gda_operation op, void
         weft_dev_gda_is_split(bytes) || !weft_dev_gda_here(q, local, &whole, &here) ||
         whole < bytes)
         return 0;
-    there = get ? weft_dev_gda_keyed(q, there) : weft_dev_gda_keyed_data(q, there, op.pe);
+    there = get ? weft_dev_gda_keyed(q, there, op.pe) : weft_dev_gda_keyed_data(q, there, op.pe);
     if (weft_dev_gda_move_one(q, op, there, here, (uint32_t)bytes,
                               weft_dev_gda_leaves_open(q, op, nbi), &end) &&
         !nbi)

@@ -59,7 +59,8 @@ struct weft_dev_gda_queue {
                                     is counted */
     uint64_t ready;   /* 1: the queue is connected, and the parts above are valid. 0: only
                          the keys, `completion`, `name` and `used_bit` are valid, and
-                         ring.last is 0. The host writes it last */
+                         ring.last is 0. The host writes it last. For a DC initiator twice the
+                         segments of an address are added; its remote_keys are those of PE 0 */
     uint64_t turns;   /* blocks reserved << 32 | blocks published, each modulo 2^32 */
     uint64_t counted; /* fillers among all blocks before an end << 32 | that end, modulo 2^32 */
     uint64_t turns_line[6];

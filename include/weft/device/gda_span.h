@@ -204,21 +204,34 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* The same with the key for requests of that queue. The key has strict ordering: a write never
- * overtakes earlier writes of the queue. */
-WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
-                                                         struct weft_dev_gda_place spot)
+/* Segments of the address in each request of a DC initiator; 0: an RC queue. Device code of a GPU
+ * does not post by DC. */
+WEFT_DEVICE uint32_t weft_dev_gda_address_segments(const struct weft_dev_gda_queue *q)
 {
-    spot.key = q->remote_keys[(uint64_t)spot.key * weft_dev_state.gda.key_step];
+    return WEFT_TARGET_GPU ? 0 : (uint32_t)(q->ready >> 1);
+}
+
+/* The same with the key for requests of that queue to PE pe. The key has strict ordering: a write
+ * never overtakes earlier writes of the queue. */
+WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_keyed(const struct weft_dev_gda_queue *q,
+                                                         struct weft_dev_gda_place spot, int pe)
+{
+    uint64_t at = (uint64_t)spot.key * weft_dev_state.gda.key_step;
+    if (weft_dev_gda_address_segments(q))
+        at += (uint64_t)(uint32_t)pe * weft_dev_state.gda.dc_keys;
+    spot.key = q->remote_keys[at];
     return spot;
 }
 
 /* Distance in the key table from the strict-order key to the key for data. Data of an exclusive
- * queue have strict order, so that it never needs a flush. */
+ * queue and of a DC initiator have strict order, so that it never needs a flush: one of an
+ * initiator would serve one of its PEs only. */
 WEFT_DEVICE uint32_t weft_dev_gda_data_keys(const struct weft_dev_gda_queue *q, int pe)
 {
     uint32_t distance = weft_dev_state.gda.data_keys;
-    return distance && weft_dev_gda_is_exclusive(q, pe) ? 0 : distance;
+    return distance && (weft_dev_gda_address_segments(q) || weft_dev_gda_is_exclusive(q, pe))
+               ? 0
+               : distance;
 }
 
 /* With a relaxed-ordering key where there is one: for data only, never for words that are
@@ -226,6 +239,8 @@ WEFT_DEVICE uint32_t weft_dev_gda_data_keys(const struct weft_dev_gda_queue *q, 
 WEFT_DEVICE struct weft_dev_gda_place
 weft_dev_gda_keyed_data(const struct weft_dev_gda_queue *q, struct weft_dev_gda_place spot, int pe)
 {
+    if (weft_dev_gda_address_segments(q))
+        return weft_dev_gda_keyed(q, spot, pe);
     spot.key = q->remote_keys[(uint64_t)spot.key * weft_dev_state.gda.key_step +
                               weft_dev_gda_data_keys(q, pe)];
     return spot;
@@ -235,7 +250,7 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_there(const struct weft_dev_g
                                                          const void *symmetric, int pe,
                                                          uint64_t *bytes)
 {
-    return weft_dev_gda_keyed(q, weft_dev_gda_spot(symmetric, pe, bytes));
+    return weft_dev_gda_keyed(q, weft_dev_gda_spot(symmetric, pe, bytes), pe);
 }
 
 /* The same for the local buffer of a transfer; 0: it is not registered. */
@@ -536,6 +551,81 @@ WEFT_DEVICE void weft_dev_gda_give(const struct weft_dev_gda_span *span)
     weft_dev_gda_publish_any(span->q, &span->ring, span->base, span->end, span->ahead,
                              span->exclusive);
 }
+
+/* ---------------------------------------------------------------------------------------- DC
+ *
+ * A request for a PE that is reached by DC names its target: the address of the target stands
+ * behind the control segment. Such a request is composed in a draft, in the form of an RC queue,
+ * and stored with the address. */
+
+enum { WEFT_DEV_GDA_DRAFT = 8 }; /* blocks of a draft, a power of two */
+
+struct weft_dev_gda_draft {
+    struct weft_dev_gda_ring ring;
+    struct weft_dev_vec16 blocks[WEFT_DEV_GDA_DRAFT * WEFT_DEV_GDA_BLOCK / WEFT_DEV_GDA_SEGMENT];
+};
+
+WEFT_DEVICE void weft_dev_gda_begin_draft(struct weft_dev_gda_draft *draft,
+                                          const struct weft_dev_gda_queue *q)
+{
+    weft_dev_gda_ring_set(&draft->ring, (char *)draft->blocks, WEFT_DEV_GDA_DRAFT, q->number);
+}
+
+/* Blocks of a request of that queue; `segments` without the address. */
+WEFT_DEVICE uint32_t weft_dev_gda_addressed_blocks(const struct weft_dev_gda_queue *q,
+                                                   uint32_t segments)
+{
+    enum { EACH = WEFT_DEV_GDA_BLOCK / WEFT_DEV_GDA_SEGMENT };
+    return (segments + weft_dev_gda_address_segments(q) + EACH - 1) / EACH;
+}
+
+/* Stores the first `segments` segments of the request that is drafted at `index`, with the address
+ * of PE pe, in the queue's ring. ends: it is the last request of its span, and takes one block. */
+WEFT_DEVICE void weft_dev_gda_store_addressed(struct weft_dev_gda_queue *q, uint64_t index, int pe,
+                                              const struct weft_dev_gda_draft *draft,
+                                              uint32_t segments, int ends)
+{
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    const uint64_t *address =
+        gda->targets[(uint32_t)pe * gda->adapters + q->name % gda->adapters].words;
+    uint32_t more = weft_dev_gda_address_segments(q);
+    struct weft_dev_vec16 control = weft_dev_load_vec16(weft_dev_gda_block(&draft->ring, index));
+    control.lo += (uint64_t)more << 56; /* number of segments */
+    control.hi &= ~((uint64_t)WEFT_DEV_GDA_SIGNALED << 24);
+    control.hi |= (uint64_t)(ends ? WEFT_DEV_GDA_SIGNALED : 0) << 24;
+    weft_dev_gda_store(&q->ring, index, 0, control);
+    WEFT_NO_UNROLL
+    for (uint32_t i = 0; i < more; i++)
+        weft_dev_gda_store(&q->ring, index, 1 + i, weft_dev_load_vec16(address + (uint64_t)i * 2));
+    WEFT_NO_UNROLL
+    for (uint32_t i = 1; i < segments; i++)
+        weft_dev_gda_store(&q->ring, index, i + more,
+                           weft_dev_load_vec16(weft_dev_gda_at(
+                               &draft->ring, index, (uint64_t)i * WEFT_DEV_GDA_SEGMENT)));
+}
+
+/* Reserves the blocks of one request, and of the NOP that follows one of several blocks. */
+WEFT_DEVICE int weft_dev_gda_begin_addressed(struct weft_dev_gda_span *span,
+                                             struct weft_dev_gda_queue *q,
+                                             struct weft_dev_gda_operation op, uint32_t segments)
+{
+    uint32_t blocks = weft_dev_gda_addressed_blocks(q, segments);
+    return weft_dev_gda_begin(span, q, op, blocks + (blocks > 1));
+}
+
+/* Stores the drafted request of such a span, and publishes it. */
+WEFT_DEVICE void weft_dev_gda_give_addressed(struct weft_dev_gda_span *span, int pe,
+                                             const struct weft_dev_gda_draft *draft,
+                                             uint32_t segments)
+{
+    int ends = span->end - span->base == 1;
+    weft_dev_gda_store_addressed(span->q, span->base, pe, draft, segments, ends);
+    if (!ends)
+        weft_dev_gda_nop(&span->q->ring, span->end - 1, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_give(span);
+}
+
+/* ----------------------------------------------------------------------------------- groups */
 
 /* A reservation for the lanes in `mask`, which are converged and have the same queue. The caller's
  * blocks begin at `at`. The last lane's request may take several blocks; then a NOP ends the span.

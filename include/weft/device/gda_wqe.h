@@ -221,6 +221,12 @@ WEFT_DEVICE void weft_dev_gda_dump(const struct weft_dev_gda_ring *ring, uint64_
     weft_dev_store_vec16(at + WEFT_DEV_GDA_SEGMENT, weft_dev_gda_local(local, bytes));
 }
 
+/* Number of segments of an inline write. */
+WEFT_DEV_BOTH uint32_t weft_dev_gda_inline_segments(uint32_t bytes)
+{
+    return (WEFT_DEV_GDA_INLINE_AT + bytes + WEFT_DEV_GDA_SEGMENT - 1) / WEFT_DEV_GDA_SEGMENT;
+}
+
 /* Number of blocks of an inline write. */
 WEFT_DEV_BOTH uint32_t weft_dev_gda_inline_blocks(uint32_t bytes)
 {
@@ -232,10 +238,9 @@ WEFT_DEVICE void weft_dev_gda_inline_head(const struct weft_dev_gda_ring *ring, 
                                           struct weft_dev_gda_place remote, uint32_t bytes,
                                           uint32_t flags)
 {
-    uint32_t segments =
-        (WEFT_DEV_GDA_INLINE_AT + bytes + WEFT_DEV_GDA_SEGMENT - 1) / WEFT_DEV_GDA_SEGMENT;
     weft_dev_gda_store(ring, index, 0,
-                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_WRITE, 0, segments, flags));
+                       weft_dev_gda_control(ring, index, WEFT_DEV_GDA_WRITE, 0,
+                                            weft_dev_gda_inline_segments(bytes), flags));
     weft_dev_gda_store(ring, index, 1, weft_dev_gda_remote(remote));
     *(weft_dev_any_u32 *)(void *)weft_dev_gda_at(ring, index, 32) =
         weft_dev_be32(bytes | 0x80000000u);

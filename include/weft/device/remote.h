@@ -149,7 +149,7 @@ WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
 WEFT_DEVICE uint32_t weft_dev_carrier_of(const struct weft_dev_peer *peer)
 {
     uint32_t carrier = peer->carrier;
-    if (WEFT_DEV_PROXY_FOR_GDA && carrier == WEFT_DEV_CARRIER_END)
+    if (WEFT_DEV_PROXY_FOR_GDA && carrier >= WEFT_DEV_CARRIER_END)
         carrier = WEFT_DEV_CARRIER_END - 1;
     return carrier < WEFT_DEV_CARRIER_END ? carrier : 0;
 }

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 18 };
+enum { WEFT_DEV_VERSION = 19 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -55,15 +55,18 @@ struct weft_dev_segment {
  * Possible calls cost a kernel on a GPU registers and time, even if it never makes them. Transport
  * gda is therefore compiled only in files that include <weft/device/gda.h> first (or define
  * WEFT_DEVICE_GDA). In other files the proxy takes requests for such a peer, and its host thread
- * passes them to path gda. Files that include <weft/device/p2p.h> have no transport. */
+ * passes them to path gda. Files that include <weft/device/p2p.h> have no transport. Transport dc
+ * takes requests for PEs that path gda reaches by DC; a GPU gives them to the proxy. */
 #ifndef WEFT_DEV_CARRIERS
 #if defined WEFT_DEVICE_P2P
 #define WEFT_DEV_CARRIERS(X)
 #elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
-#else
+#elif WEFT_TARGET_GPU
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
+#else
+#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda) X(DC, dc)
 #endif
 #endif
 #ifndef WEFT_DEV_PROXY_FOR_GDA
@@ -163,6 +166,11 @@ struct weft_dev_gda_sharing {
  * connect the queues in weft_dev_gda.wanted. */
 enum weft_dev_gda_alarm { WEFT_DEV_GDA_ALARM_FAILED = 1, WEFT_DEV_GDA_ALARM_WANTED = 2 };
 
+/* The address of a DC target in requests. The first 16 bytes are the short form, with a LID. */
+struct weft_dev_gda_target {
+    uint64_t words[6]; /* three segments of 16 bytes */
+};
+
 /* What device code needs to post requests to the NIC's queues (gda.h); the tables are in
  * device-accessible memory. The memory of each segment is registered in chunks of 1 << chunk_bits
  * bytes. Each chunk has a key at every NIC, in tables of the queue. Chunks of all segments are
@@ -170,8 +178,10 @@ enum weft_dev_gda_alarm { WEFT_DEV_GDA_ALARM_FAILED = 1, WEFT_DEV_GDA_ALARM_WANT
 struct weft_dev_gda {
     /* On a GPU: [n_pes][each]. They are connected when they are first used, at the latest. */
     struct weft_dev_gda_queue *queues;
-    const uint64_t *connected; /* on simt: [n_pes] address of the `each` queues to a PE; 0: they are
-                                  not connected yet */
+    /* On simt: [n_pes + dc_groups] address of the `each` queues to a PE; 0: they are not connected
+     * yet. PEs that are reached by DC share dc_groups groups of `each` DC initiators, whose
+     * addresses follow. */
+    const uint64_t *connected;
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
     uint8_t *wanted;                   /* [n_pes] 1: the host is to connect the queues to the PE */
     uint32_t each;
@@ -184,7 +194,8 @@ struct weft_dev_gda {
     uint64_t skip[WEFT_DEV_PARTS];
     uint64_t own[WEFT_DEV_PARTS]; /* address of a segment's first chunk, as registered here */
     const uint64_t *bases;        /* [n_pes][WEFT_DEV_PARTS] the same at every PE */
-    uint64_t *used;               /* one bit per queue that has ever been used, [n_pes][each] */
+    uint64_t *used;               /* one bit per queue that has ever been used, in the order of
+                                     `connected` */
     uint32_t *alarm;              /* see enum weft_dev_gda_alarm; NULL: the host does neither, all
                                      queues are connected, and the job fails with a queue */
     /* Distance in the key table from a strict-order key to the relaxed-order key; 0: there is
@@ -193,6 +204,10 @@ struct weft_dev_gda {
     uint32_t dumps;      /* 1: this GPU sees data read into its memory only after a DUMP */
     uint32_t ordered;    /* flags of a request that executes after all earlier ones */
     uint32_t no_atomics; /* 1: the NICs have none; atomics are given to the proxy */
+    uint32_t dc_groups;  /* PE pe uses group pe % dc_groups; 0: device code does not post by DC */
+    uint32_t dc_keys;    /* distance in the key table between two PEs, for DC initiators */
+    /* [n_pes][adapters] addresses of DC targets, in the form of requests */
+    const struct weft_dev_gda_target *targets;
 };
 
 /* A team, indexed by the number from weft_team_device(), in device-accessible memory. */

@@ -223,9 +223,9 @@ weft_status gda_create_queue_tables(struct gda *gda)
     gda->qps = calloc(count, sizeof *gda->qps);
     gda->addresses = calloc(npes * gda->count, sizeof *gda->addresses);
     gda->seeds = calloc(npes, sizeof *gda->seeds);
-    gda->used = calloc(npes * gda->queues_per_pe / 64 + 1, sizeof *gda->used);
+    gda->used = calloc((npes + GDA_INITIATORS) * gda->queues_per_pe / 64 + 1, sizeof *gda->used);
     gda->links = calloc(npes, sizeof *gda->links);
-    gda->device_queues = calloc(npes, sizeof *gda->device_queues);
+    gda->device_queues = calloc(npes + GDA_INITIATORS, sizeof *gda->device_queues);
     if (gda->queues)
         describe_failed_queues(gda);
     return gda->area && gda->queues && gda->marks && gda->fillers && gda->busy && gda->qps &&

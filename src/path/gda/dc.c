@@ -187,8 +187,8 @@ static void describe_initiator(const struct gda *gda, struct gda_initiator *init
     static const uint64_t none[2] = {0, (uint64_t)WEFT_DEV_GDA_CQE_NONE << 60};
     const struct gda_layout at = gda_layout_of(gda, 0);
     char *area = initiator->area;
-    initiator->qp =
-        (struct gda_qp){.adapter = adapter, .umem = initiator->umem->umem_id, .dc = true};
+    initiator->qp = (struct gda_qp){
+        .adapter = adapter, .umem = initiator->umem->umem_id, .dc = true, .entries = true};
     initiator->completions = area + at.completions;
     initiator->cq_record = (uint32_t *)(void *)(area + at.page + GDA_CQ_RECORD);
     initiator->ring.record = (uint32_t *)(void *)(area + at.page + GDA_QP_RECORD + GDA_SEND_WORD);
@@ -261,6 +261,7 @@ void gda_destroy_dc(struct gda *gda)
     struct gda_dc *dc = gda->dc;
     if (!dc)
         return;
+    gda_dc_close_device(gda);
     for (uint32_t i = 0; i < GDA_ADAPTERS_MOST * GDA_INITIATORS; i++)
         destroy_initiator(gda, &dc->initiators[i]);
     for (uint32_t a = 0; a < GDA_ADAPTERS_MOST; a++)

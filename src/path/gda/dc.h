@@ -8,14 +8,15 @@
  *     dc_test.c    tests the way to a peer at first use
  *     dc_replace.c replaces an initiator that has failed, without another path
  *     dc_move.c    with another path: the failover thread moves requests to it
+ *     dc_device.c  initiators of device code, which has its own
  *
- * Only threads of the host post to an initiator, with its lock held: device code gives requests to
- * a DC peer to the proxy. An initiator has one connection at a time. It begins a request to another
- * target when all earlier requests are complete. When a request fails, those behind it that name
- * other targets have therefore not begun, and are posted again to a new initiator. Those that name
- * the same target ("run") may have been executed. No NIC counts what it has executed by DC, so this
- * PE writes marks, sequence numbers in memory of the peer: one before the first request of a run
- * whose repetition could be seen, and one behind each atomic. */
+ * Threads of the host post to an initiator with its lock held. An initiator has one connection at a
+ * time. It begins a request to another target when all earlier requests are complete. When a
+ * request fails, those behind it that name other targets have therefore not begun, and are posted
+ * again to a new initiator. Those that name the same target ("run") may have been executed. No NIC
+ * counts what it has executed by DC, so this PE writes marks, sequence numbers in memory of the
+ * peer: one before the first request of a run whose repetition could be seen, and one behind each
+ * atomic. */
 #ifndef WEFT_PATH_GDA_DC_H
 #define WEFT_PATH_GDA_DC_H
 
@@ -109,8 +110,10 @@ struct gda_dc {
     atomic_uchar *pairs;                 /* [npes][count] enum gda_dc_state */
     atomic_uchar own[GDA_ADAPTERS_MOST]; /* enum gda_dc_state of the NIC, for all PEs */
     uint16_t *marks;                     /* [npes][count] the last mark */
-    pthread_mutex_t test_lock;
-    pthread_mutex_t loss_lock; /* of all `losses` */
+    pthread_mutex_t test_lock;           /* also of `device` and `why_proxy` */
+    struct gda_dc_device *device;        /* NULL: device code does not post by DC */
+    char why_proxy[GDA_REFUSAL_BYTES];   /* why not; "": it has not been used */
+    pthread_mutex_t loss_lock;           /* of all `losses` */
     /* The way that is being tested, since when. 0: none is. */
     atomic_ullong test_ns;
     int test_pe;
@@ -214,6 +217,21 @@ static inline uint32_t gda_dc_adapter_of(const struct gda *gda,
     return (uint32_t)(initiator - gda->dc->initiators) / GDA_INITIATORS;
 }
 
+/* The address of the target of PE pe, in segments: WEFT_DEV_GDA_SEGMENT * 3 bytes, of which a
+ * request has those of gda_dc_address_segments(). */
+void gda_dc_write_address(const struct gda *gda, uint32_t adapter, int pe, void *segments);
+
+/* --------------------------------------------------------------------------------- dc_device.c */
+
+/* Whether device code of simt posts to DC peers itself. The first call creates its initiators. */
+bool gda_dc_has_device(struct gda *gda);
+void gda_dc_close_device(struct gda *gda);
+void gda_dc_fill_device(const struct gda *gda, struct weft_dev_gda *table);
+/* The way to PE pe is tested. The caller holds test_lock. */
+void gda_dc_publish_device(struct gda *gda, int pe);
+/* Waits until all that device code has posted by DC is complete. */
+weft_status gda_dc_drain_device(const struct gda *gda);
+
 /* ----------------------------------------------------------------------------------- dc_test.c */
 
 /* Tests DC to PE pe through each NIC, unless that has been done. */
@@ -221,6 +239,9 @@ weft_status gda_await_dc_peer(const struct gda *gda, int pe);
 
 /* The place of the mark for a NIC at PE pe. */
 struct weft_dev_gda_place gda_dc_mark_place(const struct gda *gda, int pe, uint32_t adapter);
+
+/* Reports for `weft explain --job` how requests to PE pe go. The caller holds test_lock. */
+void gda_dc_report_peer(const struct gda *gda, int pe);
 
 /* Whether PE pe has tested the way to this PE. */
 bool gda_dc_is_used_by(const struct gda *gda, int pe);

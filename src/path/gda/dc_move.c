@@ -446,8 +446,8 @@ static bool is_ended(const struct gda *gda, struct gda_initiator *initiator)
 static void close_queue(struct gda_initiator *initiator)
 {
     gda_destroy_qp(&initiator->qp);
-    initiator->qp =
-        (struct gda_qp){.adapter = initiator->qp.adapter, .umem = initiator->qp.umem, .dc = true};
+    initiator->qp = (struct gda_qp){
+        .adapter = initiator->qp.adapter, .umem = initiator->qp.umem, .dc = true, .entries = true};
     if (!initiator->failed)
         initiator->failed = !gda_dc_read_completions(initiator, &initiator->fault);
     initiator->closed = true;

@@ -48,10 +48,7 @@ uint32_t gda_dc_address_segments(const struct gda *gda, uint32_t adapter, int pe
     return is_short_address(gda, adapter, pe) ? SHORT_ADDRESS : LONG_ADDRESS;
 }
 
-/* The address that a request names, in segments. The short one is the first part of the long one.
- */
-static void write_address(const struct gda *gda, uint32_t adapter, int pe,
-                          struct weft_dev_vec16 segments[LONG_ADDRESS])
+void gda_dc_write_address(const struct gda *gda, uint32_t adapter, int pe, void *segments)
 {
     enum { IS_LONG = 1u << 31, HAS_GRH = 1u << 30, SOURCE_SHIFT = 20 };
     const size_t at = (size_t)pe * gda->count + adapter;
@@ -88,7 +85,7 @@ static void store_request(const struct gda *gda, struct gda_initiator *initiator
     const uint32_t opcode = word >> 24, modifier = word & 0xff, flags = (unsigned char)head[11];
     if (opcode != WEFT_DEV_GDA_NOP) {
         more = gda_dc_address_segments(gda, adapter, pe);
-        write_address(gda, adapter, pe, address);
+        gda_dc_write_address(gda, adapter, pe, address);
     }
     weft_dev_gda_store(
         ring, index, 0,

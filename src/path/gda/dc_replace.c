@@ -128,7 +128,7 @@ weft_status gda_dc_reopen(const struct gda *gda, struct gda_initiator *initiator
 {
     struct gda_qp *qp = &initiator->qp;
     gda_destroy_qp(qp);
-    *qp = (struct gda_qp){.adapter = qp->adapter, .umem = qp->umem, .dc = true};
+    *qp = (struct gda_qp){.adapter = qp->adapter, .umem = qp->umem, .dc = true, .entries = true};
     weft_status status = gda_open_initiator_queue(gda, initiator);
     if (status)
         return status;

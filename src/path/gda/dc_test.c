@@ -117,11 +117,14 @@ static weft_status test_adapters(const struct gda *gda, int pe)
     return status || !gda->failover ? status : write_marks(gda, pe);
 }
 
-static void report_tested(const struct gda *gda, int pe)
+void gda_dc_report_peer(const struct gda *gda, int pe)
 {
     const struct path_world *world = gda->world;
     for (int kind = 0; kind < MEMORY_KINDS && world->report_tested && world->report_found; kind++) {
         char found[PATH_FOUND_BYTES] = "by DC";
+        if (gda->dc->why_proxy[0])
+            snprintf(found, sizeof found, "by DC, requests of device code by the proxy: %.160s",
+                     gda->dc->why_proxy);
         gda_dc_describe_failed(gda, pe, found, sizeof found);
         if (!world->choices[kind] || world->choices[kind][pe].path != PATH_GDA)
             continue;
@@ -142,7 +145,8 @@ weft_status gda_await_dc_peer(const struct gda *gda, int pe)
         status = test_adapters(gda, pe);
         if (!status) {
             atomic_store(&gda->links[pe], GDA_LINK_DC);
-            report_tested(gda, pe);
+            gda_dc_publish_device((struct gda *)(uintptr_t)gda, pe);
+            gda_dc_report_peer(gda, pe);
         }
     }
     pthread_mutex_unlock(&gda->dc->test_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of path gda for device code, and waiting for the WQEs that device code posted. Device code
  * of target simt uses the host's queues and keys directly; for target cuda see cuda.c. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 
 #include "base/config.h"
 #include "base/status.h"
@@ -76,6 +76,7 @@ static weft_status write_simt_table(struct gda *gda, struct weft_dev *dev)
                                      .dumps = config_int(CONFIG_TEST_GDA) / GDA_TEST_APART,
                                      .ordered = gda_order_flags(gda),
                                      .no_atomics = gda->adapters->no_atomics};
+    gda_dc_fill_device(gda, &dev->gda);
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         fill_simt_part(gda, dev, part);
     return WEFT_OK;
@@ -154,5 +155,5 @@ weft_status gda_drain_device(struct path_common *common)
         if (open && gda->cuda && !status)
             status = flush_by_host(gda, pe, adapter);
     }
-    return status;
+    return status ? status : gda_dc_drain_device(gda);
 }

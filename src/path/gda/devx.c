@@ -176,7 +176,7 @@ static uint32_t log_of(uint32_t power)
 }
 
 /* Creates a collapsed CQ that ignores overrun: the NIC overwrites its one entry. The CQ of a DC
- * initiator has an entry for each request instead. */
+ * initiator of the host has an entry for each request instead. */
 weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, size_t record_at)
 {
     const struct gda_adapter *adapter = qp->adapter;
@@ -184,8 +184,8 @@ weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
     uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_CQ);
     put_field(command, in(CQC, 0x0, 25, 1), 1);       /* dbr_umem_valid */
-    put_field(command, in(CQC, 0x0, 20, 1), !qp->dc); /* cc */
-    put_field(command, in(CQC, 0x0, 17, 1), !qp->dc); /* oi */
+    put_field(command, in(CQC, 0x0, 20, 1), !qp->entries); /* cc */
+    put_field(command, in(CQC, 0x0, 17, 1), !qp->entries); /* oi */
     put_field(command, in(CQC, 0x4, 0, 32), umem);
     put_field(command, in(CQC, 0xc, 24, 5), log_of(depth));
     put_field(command, in(CQC, 0xc, 0, 24), qp->uar->page_id);

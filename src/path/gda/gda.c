@@ -748,11 +748,13 @@ static const char *find_obstacle(const struct path_facts *facts)
 
 static unsigned device_carrier(const struct path_common *common, bool cuda, int pe)
 {
-    const struct gda *gda = (const struct gda *)(const void *)common;
+    struct gda *gda = (struct gda *)(uintptr_t)(const void *)common;
     bool can = !cuda || (gda && gda->cuda);
-    if (gda && pe >= 0 && gda_is_dc_peer(gda, pe))
+    if (!can || config_choice(CONFIG_TEST_GDA_INITIATOR))
         return 0;
-    return can && !config_choice(CONFIG_TEST_GDA_INITIATOR) ? WEFT_DEV_CARRIER_GDA : 0;
+    if (!gda || pe < 0 || !gda_is_dc_peer(gda, pe))
+        return WEFT_DEV_CARRIER_GDA;
+    return !cuda && gda_dc_has_device(gda) ? WEFT_DEV_CARRIER_DC : 0;
 }
 
 static weft_status find_adapters(const struct path_world *world, struct path_found *found)

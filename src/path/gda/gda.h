@@ -105,7 +105,8 @@ struct gda_qp {
     struct mlx5dv_devx_obj *cq, *qp;
     uint32_t cq_number;
     uint32_t umem; /* id of the umem that contains the queue's memory */
-    bool dc;       /* It is a DC initiator, and its completion queue is not collapsed. */
+    bool dc;       /* it is a DC initiator */
+    bool entries;  /* its completion queue has an entry for each request, and is not collapsed */
     bool absent;   /* the NIC has refused it: see gda_describe_dead_link() */
 };
 
@@ -154,7 +155,8 @@ struct gda {
     struct gda_qp *qps; /* [npes][queues_per_pe + count] in the order of `queues` */
     /* [npes][queues_per_pe + count] the device-code queues to a PE, then those of the host */
     struct weft_dev_gda_queue *queues;
-    /* [npes] address of the device-code queues to a PE, for target simt; 0: not connected */
+    /* [npes] address of the device-code queues to a PE, for target simt; 0: not connected. Then the
+     * DC initiators of each group of PEs, see struct weft_dev_gda. */
     uint64_t *device_queues;
     /* Memory by which device code asks this PE for something; a GPU can write it. */
     char *requests;
