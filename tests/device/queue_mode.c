@@ -82,7 +82,7 @@ WEFT_KERNEL(run_rounds, (struct mail *, mails), (struct mail *, sources), (uint6
 }
 
 /* Which queues to the next PE operations of one block use: one bit each. used[0]: of a put,
- * used[1]: of an atomic on a word. */
+ * used[1]: of an atomic on a word. used[2]: queues that are not complete after the quiet. */
 WEFT_KERNEL(watch, (uint32_t, acting), (uint64_t *, word), (uint64_t *, used))
 {
     const struct weft_dev_gda *gda = &weft_dev_state.gda;
@@ -101,6 +101,9 @@ WEFT_KERNEL(watch, (uint32_t, acting), (uint64_t *, word), (uint64_t *, used))
         used[0] |= (uint64_t)(before[1][k] != before[0][k]) << k;
         used[1] |= (uint64_t)(weft_dev_gda_head(queues + k) != before[1][k]) << k;
     }
+    weft_thread_quiet();
+    for (uint32_t k = 0; k < gda->each && k < QUEUES_MOST; k++)
+        used[2] |= (uint64_t)!weft_dev_gda_reached(queues + k, weft_dev_gda_head(queues + k)) << k;
 }
 
 /* Many values by one thread. */
@@ -123,7 +126,7 @@ static const struct weft_dev_gda_sharing *sharing_of(uint32_t *each, uint32_t *n
 static void check_queues(weft_queue_mode mode, uint64_t *word, uint64_t *used)
 {
     uint32_t each, nics;
-    uint64_t none[2] = {0, 0}, seen[2];
+    uint64_t none[3] = {0, 0, 0}, seen[3];
     const struct weft_dev_gda_sharing *sharing = sharing_of(&each, &nics);
     CHECK(sharing->shared_from % nics == 0 && sharing->shared >= nics);
     CHECK(mode != WEFT_QUEUES_EXCLUSIVE || sharing->exclusive == (each / nics - 1) * nics);
@@ -138,6 +141,7 @@ static void check_queues(weft_queue_mode mode, uint64_t *word, uint64_t *used)
                            : sharing->shared_from + block % sharing->shared;
         CHECK(seen[0] == (uint64_t)1 << own);
         CHECK(__builtin_popcountll(seen[1]) == 1);
+        CHECK(!seen[2]);
         CHECK(seen[1] >> sharing->shared_from != 0); /* no exclusive queue */
         CHECK(mode != WEFT_QUEUES_SINGLE || seen[1] < (uint64_t)1 << nics);
     }
@@ -145,7 +149,7 @@ static void check_queues(weft_queue_mode mode, uint64_t *word, uint64_t *used)
 
 static void test_mode(weft_queue_mode mode, uint64_t base, uint64_t *word)
 {
-    uint64_t *wrong = symmetric(sizeof *wrong), *used = symmetric(2 * sizeof *used);
+    uint64_t *wrong = symmetric(sizeof *wrong), *used = symmetric(3 * sizeof *used);
     uint64_t *sum = symmetric(sizeof *sum), seen, wanted = 0;
     uint64_t *signals = symmetric(2 * BLOCKS_MOST * sizeof *signals);
     uint64_t *back = symmetric(BLOCKS_MOST * sizeof *back);
