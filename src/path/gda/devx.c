@@ -183,7 +183,7 @@ weft_status gda_create_cq(struct gda_qp *qp, uint32_t depth, size_t ring_at, siz
     unsigned char command[IN_BYTES] = {0}, out[OUT_BYTES] = {0};
     uint32_t umem = qp->umem;
     put_field(command, opcode, CREATE_CQ);
-    put_field(command, in(CQC, 0x0, 25, 1), 1);       /* dbr_umem_valid */
+    put_field(command, in(CQC, 0x0, 25, 1), 1);            /* dbr_umem_valid */
     put_field(command, in(CQC, 0x0, 20, 1), !qp->entries); /* cc */
     put_field(command, in(CQC, 0x0, 17, 1), !qp->entries); /* oi */
     put_field(command, in(CQC, 0x4, 0, 32), umem);
