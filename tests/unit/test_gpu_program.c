@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-static const char ptx[] = "\n.version 6.4\n.visible .const .align 8 .b8 weft_dev_state[576];\n";
-_Static_assert(sizeof(struct weft_dev) == 576, "the images here declare it");
+static const char ptx[] = "\n.version 6.4\n.visible .const .align 8 .b8 weft_dev_state[592];\n";
+_Static_assert(sizeof(struct weft_dev) == 592, "the images here declare it");
 static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
 static const struct weft_image_kernel copy = {&image, "weft_kernel_copy"};
 static const struct weft_image_kernel absent = {&image, "weft_cuda_kernel_absent"};
@@ -87,7 +87,7 @@ static void kernels_loaded(void **state)
  * there. */
 static void code_of_an_amd_gpu(void **state)
 {
-    _Static_assert(sizeof(struct weft_dev) == 576, "the images here declare it");
+    _Static_assert(sizeof(struct weft_dev) == 592, "the images here declare it");
     static struct weft_image image = {"test.c", ptx, ptx + sizeof ptx, NULL};
     static const struct weft_image other = {"other.c", ptx, ptx + sizeof ptx, NULL};
     static const char codes[3][4] = {"one", "two", "six"};
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test(code_of_an_amd_gpu), cmocka_unit_test(cubin_of_a_gpu),
         cmocka_unit_test(code_of_the_library)};
     /* what the stand-in takes for a module with the state */
-    static const char code[] = "global weft_dev_state 576";
+    static const char code[] = "global weft_dev_state 592";
     if (gpu_api_open(&driver))
         return 1;
     if (is_amd()) {
