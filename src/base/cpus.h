@@ -35,8 +35,8 @@ bool cpu_yield(void);
 /* How long a thread sleeps between two polls that have found nothing for `idle_ns`; 0: not before
  * `after_ns` have passed. The delay is a small share of the wait: 1/1000, and 1/20 where another
  * thread ran at the last yield, after 1 ms. Threads that only yield may be run again and again in
- * place of those that compute: beside a build on two CPUs, a test of 5 PEs took 1.2 to 17.6 s, and
- * 0.2 to 2.2 s so. */
+ * place of those that compute: during a build on two CPUs, a test of 5 PEs took 1.2 to 17.6 s, and
+ * 0.2 to 2.2 s with these sleeps. */
 uint64_t cpu_idle_sleep_ns(uint64_t idle_ns, uint64_t after_ns, bool shared);
 
 /* Called after an acquiring load of a word that a NIC may have written: later loads see what the

@@ -18,7 +18,7 @@
 enum {
     BATCH = 64, /* descriptors after which the counter is published in any case */
     SLEEP_AFTER_NS = 2 * 1000 * 1000, /* idle time after which the thread sleeps */
-    POLLING_SLEEP_NS = 50 * 1000,     /* for this time while a path needs polling */
+    POLLING_SLEEP_NS = 50 * 1000,     /* sleep of the thread while a path needs polling */
     AHEAD = 4,                        /* descriptors that are prefetched while one is performed */
     BOUNCES = 1024,                   /* largest number of bounce buffers of a ring */
 };

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/cpus.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,15 +15,10 @@
 #include <string.h>
 #include <time.h>
 
-/* A worker whose lanes only poll yields its CPU each round. After IDLE_BEFORE_SLEEP_NS it also
- * sleeps in between, because its lanes wait for another process or a slow
- * thread, and thousands of polling lanes take the CPUs from it: for 1 / IDLE_SLEEP_SHARE of the
- * idle time, so that what they wait for is seen that much later at most. */
-enum {
-    IDLE_BEFORE_SLEEP_NS = 1000 * 1000,
-    IDLE_SLEEP_SHARE = 20,
-    IDLE_SLEEP_LONGEST_NS = 1000 * 1000,
-};
+/* A worker whose lanes only poll yields its CPU each round. After IDLE_BEFORE_SLEEP_NS its lanes
+ * wait for another process or a slow thread, and it sleeps between rounds: thousands of polling
+ * lanes would take the CPUs from what they wait for. */
+enum { IDLE_BEFORE_SLEEP_NS = 1000 * 1000 };
 
 /* A worker that makes progress starts one more block every so many rounds, in case its lanes wait
  * for a block that has not started. */
@@ -208,13 +204,11 @@ static void relax(struct worker *worker)
     uint64_t now = clock_now_ns();
     if (!worker->idle_since)
         worker->idle_since = now;
-    uint64_t idle = now - worker->idle_since, sleep = idle / IDLE_SLEEP_SHARE;
-    if (sleep > IDLE_SLEEP_LONGEST_NS)
-        sleep = IDLE_SLEEP_LONGEST_NS;
-    if (idle < IDLE_BEFORE_SLEEP_NS)
-        sched_yield();
+    uint64_t ns = cpu_idle_sleep_ns(now - worker->idle_since, IDLE_BEFORE_SLEEP_NS, true);
+    if (ns)
+        nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
     else
-        nanosleep(&(struct timespec){.tv_nsec = (long)sleep}, NULL);
+        sched_yield();
 }
 
 static void *worker_main(void *argument)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PE is killed while another one's stream holds waits for its signals: all of these end, and the
- * next call tells who died. With WEFT_WAIT_LIMIT beyond the test's, none of them may expire. */
+ * next call reports who died. With WEFT_WAIT_LIMIT beyond the test's, none of them may expire. */
 #include "tests/job/job.h"
 
 #include "job/job.h"
@@ -41,7 +41,7 @@ int main(void)
     CHECK(!status || status == WEFT_ERR_PEER_DEAD);
     CHECK(!driver->StreamSynchronize(stream));
     status = weft_quiet(weft_default_ctx(job));
-    fprintf(stderr, "PE %d was told: %s: %s\n", weft_my_pe(job), weft_status_name(status),
+    fprintf(stderr, "PE %d got: %s: %s\n", weft_my_pe(job), weft_status_name(status),
             weft_last_error());
     return 3;
 }

@@ -375,8 +375,8 @@ class ProcessGroup(_Group):  # type: ignore[misc]
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks have called it. If one has not within `timeout` (a timedelta;
         None: that of the group), rank 0 raises Timeout with the rank, or with wait_all_ranks with
-        all that are missing; other ranks raise Timeout without them. On the host, beside operations
-        that are pending. (torch.distributed.monitored_barrier() calls gloo's alone.)"""
+        all that are missing; other ranks raise Timeout without them. On the host; operations that
+        are pending go on. (torch.distributed.monitored_barrier() calls gloo's alone.)"""
         seconds = (timeout or self._timeout).total_seconds()
         ends = time.monotonic() + seconds
         self._monitored += 1

@@ -8,7 +8,7 @@ which its receiver is late holds up no other one, and the host waits for none.
 
 A slot has a word at each end: `full` at the receiver, 1 from the put to the copy, and `busy` at the
 sender, 1 until the receiver has copied. The end that has waited for its word sets it for the next
-time, and the peer cannot set it meanwhile. The operations of a slot are thus the same each time,
+time, and the peer cannot set it meanwhile. The operations of a slot are the same each time,
 and a CUDA graph may repeat them.
 """
 
