@@ -212,6 +212,23 @@ KERNEL weft_kernel_wait(const void *at, int width, int is_signed, int cmp, int64
                      (uint64_t)value, (uint64_t)now, cmp, p.changed);
 }
 
+/* One thread: a host callback of a captured graph. Adds 1 to *go, which the host polls, and waits
+ * until the host has counted as far in *done. Release and acquire: as for earlier and later work of
+ * the stream. Both words are in pinned memory, where only this GPU adds. */
+KERNEL weft_kernel_replayed(uint64_t *go, const uint64_t *done, struct gpu_reporting reporting)
+{
+    struct wait_progress p = {0, 0, 0};
+    enum wait_state state = WAIT_ON;
+    uint64_t wanted, seen;
+    weft_dev_fence(ORDERED, SYSTEM);
+    wanted = weft_dev_atomic_add_u64(go, 1, ORDERED, SYSTEM) + 1;
+    while ((seen = weft_dev_load_u64(done, ACQUIRE, SYSTEM)) < wanted && state == WAIT_ON)
+        state = check_wait_state(&p, &reporting, seen);
+    if (state == WAIT_EXPIRED && reporting.box)
+        write_record(reporting.box, reporting.tickets, WEFT_DEV_OP_SIGNAL_WAIT, -1, -1, done,
+                     wanted, seen, 5, p.changed);
+}
+
 /* One block. All operations of a member's stream before its barrier are visible to every member's
  * stream after its barrier. */
 KERNEL weft_kernel_barrier(struct gpu_barrier barrier, struct gpu_reporting reporting)

@@ -14,6 +14,7 @@
     X(weft_kernel_copy)                                                                            \
     X(weft_kernel_strided)                                                                         \
     X(weft_kernel_wait)                                                                            \
+    X(weft_kernel_replayed)                                                                        \
     X(weft_kernel_barrier)                                                                         \
     X(weft_kernel_prove)                                                                           \
     X(weft_kernel_echo)

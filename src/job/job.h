@@ -162,9 +162,6 @@ struct job_failure {
 
 /* What modules above this one keep with the job, and what ends it. */
 struct job_modules {
-    /* list kept for captured graphs (ops/stream/stream.c) and never freed; each entry begins with
-     * the next pointer */
-    void *captured_signals;
     void *host_callbacks; /* state of ops/stream/host_callback.c; freed by end_host_callbacks() */
     void (*end_host_callbacks)(struct weft_job *job);
     struct weft_file *files;       /* open files (ops/file/file.c); closed by end_files() */

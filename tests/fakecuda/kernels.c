@@ -281,6 +281,9 @@ static void run_block(int kernel, void **a)
         weft_kernel_wait(P(0, const void *), A(1, int), A(2, int), A(3, int), A(4, int64_t),
                          reporting_of(a[5]), P(6, uint64_t *), P(7, uint64_t *));
         return;
+    case FAKE_weft_kernel_replayed:
+        weft_kernel_replayed(P(0, uint64_t *), P(1, const uint64_t *), reporting_of(a[2]));
+        return;
     case FAKE_weft_kernel_barrier:
         run_barrier(a);
         return;
@@ -307,6 +310,7 @@ static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_copy] = {8, 8, 8, 8, 8, 4, 8, 8},
     [FAKE_weft_kernel_strided] = {8, 8, 8, 8, 8, 8},
     [FAKE_weft_kernel_wait] = {8, 4, 4, 4, 8, sizeof(struct gpu_reporting), 8, 8},
+    [FAKE_weft_kernel_replayed] = {8, 8, sizeof(struct gpu_reporting)},
     [FAKE_weft_kernel_barrier] = {sizeof(struct gpu_barrier), sizeof(struct gpu_reporting)},
     [FAKE_weft_kernel_prove] = {8, 8, 8},
     [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},

@@ -217,6 +217,33 @@ def check_gradients(buffer):
     assert torch.allclose(weights.grad, wanted)
 
 
+def check_expanded(buffer):
+    """A row for each expert of a token, ordered by expert, each expert's rows padded to 8."""
+    alignment = 8
+    for seed, zero in ((1, False), (2, True)):
+        mine, wanted, counts = cases[seed][rank], [], []
+        for e in range(rank * OWN, (rank + 1) * OWN):
+            rows = torch.cat([case.x[(case.idx == e).any(1)] for case in cases[seed]])
+            counts.append(len(rows))
+            wanted += [rows, rows.new_zeros(-len(rows) % alignment, HIDDEN)]
+        used = torch.cat([torch.arange(len(part), device=device) < n for part, n in
+                          zip((torch.cat(wanted[i:i + 2]) for i in range(0, 2 * OWN, 2)), counts)])
+        wanted = torch.cat(wanted)
+        x, idx, weights, handle, _ = buffer.dispatch(
+            mine.x, mine.idx, mine.weights, num_experts=COUNT, do_expand=True,
+            expert_alignment=alignment, do_zero_padding=zero, emit_expert_ids=True)
+        assert idx is None and x.shape == wanted.shape
+        assert torch.equal(x if zero else x[used], wanted if zero else wanted[used])
+        assert handle.num_unaligned_recv_tokens_per_expert.tolist() == counts
+        ids = handle.recv_expert_ids
+        assert torch.equal(ids >= 0, used) and (weights[~used] == 0).all()
+        y, back, _ = buffer.combine((x.float() * weights[:, None] * (ids + 1)[:, None]).bfloat16()
+                                    .masked_fill(~used[:, None], float("nan")), handle,
+                                    topk_weights=weights)
+        assert torch.equal(y, mine.weighted()), f"sums of seed {seed}"
+        assert torch.equal(back, mine.weights.masked_fill(mine.idx < 0, 0))
+
+
 def microseconds(call, times=50):
     call()
     begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -226,6 +253,34 @@ def microseconds(call, times=50):
     ended.record()
     torch.cuda.synchronize()
     return begun.elapsed_time(ended) * 1000 / times
+
+
+def show_limited_sms():
+    """The same bits on fewer SMs, and what that costs: 2048 tokens of 7168."""
+    x = torch.randn(2048, 7168, device=device).bfloat16()
+    idx = torch.stack([torch.randperm(COUNT)[:TOP] for _ in range(len(x))]).to(device)
+    weights, given, wanted = torch.ones(idx.shape, device=device), deep_ep.Buffer.num_sms, None
+    for sms in (132, 24, 4):
+        deep_ep.Buffer.set_num_sms(sms)
+        buffer = deep_ep.Buffer(dist.group.WORLD, explicitly_destroy=True)
+        layout = buffer.get_dispatch_layout(idx, COUNT)
+
+        def body():
+            rows, _, _, _, handle, _ = buffer.dispatch(
+                x, topk_idx=idx, topk_weights=weights, num_tokens_per_rank=layout[0],
+                num_tokens_per_expert=layout[2], is_token_in_rank=layout[3],
+                num_worst_tokens=len(x) * size)
+            return buffer.combine(rows, handle)[0]
+
+        graph, y = captured(body)
+        spent = microseconds(graph.replay)
+        assert wanted is None or torch.equal(y, wanted), f"other bits on {sms} SMs"
+        wanted = y.clone()
+        if rank == 0:
+            print(f"dispatch and combine of {len(x)} tokens on at most {sms} SMs: {spent:.0f} us")
+        graph.reset()
+        buffer.destroy()
+    deep_ep.Buffer.set_num_sms(given)
 
 
 def show_times(buffer):
@@ -266,9 +321,12 @@ for wait in (True, False):
     assert torch.equal(x[:len(rows_of(1))], rows_of(1))
     y, _, _ = elastic.combine(x * (rank + 1), handle)
     assert torch.equal(y, cases[1][rank].sums())
+by_expert = deep_ep.EPBuffer(dist.group.WORLD, num_max_tokens_per_rank=TOKENS)
+check_expanded(by_expert)
 elastic.barrier(with_cpu_sync=True)
 show_times(other)
-for one in (elastic, other, buffer):
+show_limited_sms()
+for one in (by_expert, elastic, other, buffer):
     one.destroy()
 dist.barrier()
 print(f"rank {rank} of {size}: ok", flush=True)

@@ -157,6 +157,27 @@ weft_status __wrap_weft_quiet(weft_ctx *ctx)
     return beneath.no_quiet ? base_fail(WEFT_ERR_SYSTEM, "not quiet") : WEFT_OK;
 }
 
+static struct {
+    void (*run)(void *argument);
+    void *argument;
+    bool fails;
+} callback;
+
+weft_status __wrap_stream_callback(struct weft_job *job, weft_stream stream, void (*run)(void *),
+                                   void *argument);
+weft_status __wrap_stream_callback(struct weft_job *job, weft_stream stream, void (*run)(void *),
+                                   void *argument)
+{
+    assert_ptr_equal(job, &ops.job);
+    assert_ptr_equal(stream, some_stream);
+    callback.run = run;
+    callback.argument = argument;
+    if (!callback.fails)
+        return WEFT_OK;
+    free(argument);
+    return base_fail(WEFT_ERR_SYSTEM, "no callback");
+}
+
 weft_status __wrap_job_check_failed(struct weft_job *job);
 weft_status __wrap_job_check_failed(struct weft_job *job)
 {
@@ -357,11 +378,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    while (ops.job.modules.captured_signals) {
-        void *first = ops.job.modules.captured_signals;
-        ops.job.modules.captured_signals = *(void **)first;
-        free(first);
-    }
     assert_int_equal(beneath.entered, 0);
     assert_int_equal(beneath.pushed, 0);
     assert_int_equal(beneath.blocks, 0);

@@ -29,7 +29,8 @@ struct words {
 };
 
 static struct {
-    bool no_enter, no_alloc, no_pointer, no_thread, no_write, no_host_call, no_launch, capturing;
+    bool no_enter, no_alloc, no_pointer, no_thread, no_write, no_host_call, no_launch, capturing,
+        polls_graphs;
     int entered, allocs, frees, writes, host_calls, launches, given, made, joins, signals, naps,
         yields;
     int blocks, calloc_left;
@@ -74,15 +75,23 @@ weft_status __wrap_gpu_launch(const struct gpu_module *module, enum gpu_kernel k
 weft_status __wrap_gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel,
                               unsigned blocks, unsigned threads, CUstream stream, void **arguments)
 {
-    assert_true(module == &ops.gpu.module && kernel == GPU_weft_kernel_wait);
+    assert_true(module == &ops.gpu.module);
+    assert_int_equal(kernel, beneath.capturing ? GPU_weft_kernel_replayed : GPU_weft_kernel_wait);
     assert_true(blocks == 1 && threads == 1 && beneath.entered == 1);
-    CUdeviceptr at = *(CUdeviceptr *)arguments[0], passed = *(CUdeviceptr *)arguments[7];
-    assert_int_equal(passed - at, offsetof(struct words, wait) - offsetof(struct words, done));
-    assert_true(*(int *)arguments[1] == 8 && *(int *)arguments[2] == 0);
-    assert_true(*(int *)arguments[3] == WEFT_EQ && *(int64_t *)arguments[4] == 1);
-    assert_int_equal(((struct gpu_reporting *)arguments[5])->limit_ns, 4242);
-    assert_int_equal(*(CUdeviceptr *)arguments[6], 0);
+    CUdeviceptr at = *(CUdeviceptr *)arguments[beneath.capturing];
     beneath.words[beneath.launches % MOST] = words_at(at - offsetof(struct words, done));
+    if (beneath.capturing) {
+        CUdeviceptr go = *(CUdeviceptr *)arguments[0];
+        assert_int_equal(at - go, offsetof(struct words, done) - offsetof(struct words, go));
+        assert_int_equal(((struct gpu_reporting *)arguments[2])->limit_ns, 4242);
+    } else {
+        CUdeviceptr passed = *(CUdeviceptr *)arguments[7];
+        assert_int_equal(passed - at, offsetof(struct words, wait) - offsetof(struct words, done));
+        assert_true(*(int *)arguments[1] == 8 && *(int *)arguments[2] == 0);
+        assert_true(*(int *)arguments[3] == WEFT_EQ && *(int64_t *)arguments[4] == 1);
+        assert_int_equal(((struct gpu_reporting *)arguments[5])->limit_ns, 4242);
+        assert_int_equal(*(CUdeviceptr *)arguments[6], 0);
+    }
     beneath.launches++;
     beneath.stream = stream;
     return beneath.no_launch ? base_fail(WEFT_ERR_SYSTEM, "no launch") : WEFT_OK;
@@ -163,7 +172,11 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *rest)
 {
     (void)rest;
-    assert_true(time->tv_sec == 0 && time->tv_nsec == 20000);
+    assert_int_equal(time->tv_sec, 0);
+    if (beneath.polls_graphs)
+        assert_true(time->tv_nsec >= 50000 && time->tv_nsec <= 2000000);
+    else
+        assert_int_equal(time->tv_nsec, 20000);
     beneath.naps++;
     if (beneath.inside)
         longjmp(beneath.waits, 1);
@@ -311,7 +324,6 @@ static void a_call_is_made_when_the_stream_comes_to_it(void **state)
     let_run(0);
     assert_int_equal(ran[0], 1);
     assert_int_equal(beneath.words[0]->done, 1);
-    assert_int_equal(beneath.words[0]->go, 0);
     let_run(0);
     assert_int_equal(ran[0], 1);
     int before = beneath.blocks;
@@ -413,41 +425,52 @@ static void a_captured_call_is_made_for_each_replay(void **state)
     (void)state;
     beneath.capturing = true;
     assert_int_equal(call(0, 0), WEFT_OK);
-    assert_int_equal(beneath.writes, 0);
+    beneath.polls_graphs = true;
+    assert_int_equal(beneath.writes + beneath.host_calls, 0);
     assert_int_equal(beneath.given, 0);
     for (int replay = 1; replay <= 3; replay++) {
-        beneath.come_to(beneath.host_argument[0]);
-        assert_int_equal(beneath.given, replay);
-        assert_int_equal(beneath.words[0]->done, 0);
         let_run(0);
+        assert_int_equal(ran[0], replay - 1);
+        beneath.words[0]->go++;
+        let_run(0);
+        assert_int_equal(beneath.given, replay);
         assert_int_equal(ran[0], replay);
-        assert_int_equal(beneath.words[0]->done, 1);
+        assert_int_equal(beneath.words[0]->done, replay);
     }
-    /* Two executable graphs run concurrently: the callback runs twice, and is done after the
-     * second. */
-    beneath.come_to(beneath.host_argument[0]);
-    beneath.come_to(beneath.host_argument[0]);
-    assert_int_equal(beneath.words[0]->done, 0);
+    /* Two executable graphs run concurrently: the callback runs for each. */
+    beneath.words[0]->go += 2;
     let_run(0);
     assert_int_equal(ran[0], 5);
-    assert_int_equal(beneath.words[0]->done, 1);
+    assert_int_equal(beneath.words[0]->done, 5);
+    assert_int_equal(call(2, 0), WEFT_OK);
+    beneath.words[1]->go++;
+    let_run(0);
+    assert_true(ran[0] == 5 && ran[2] == 1);
+    beneath.no_launch = true;
+    int before = beneath.blocks;
+    assert_true(call(3, 0) != WEFT_OK);
+    assert_int_equal(beneath.blocks, before);
+    beneath.no_launch = false;
+    /* Other callbacks of the stream do not wait for graphs. */
     beneath.capturing = false;
     assert_int_equal(call(1, 0), WEFT_OK);
-    beneath.words[1]->go = 1;
+    beneath.polls_graphs = false;
+    let_run(0);
+    assert_int_equal(ran[1], 0);
+    beneath.words[3]->go = 1;
+    beneath.polls_graphs = true;
     let_run(0);
     assert_int_equal(ran[1], 1);
-    /* The callback and its data stay allocated for graphs that outlive the job. */
+    /* The words stay allocated for graphs that outlive the job, which pass them. */
     beneath.passes = true;
+    beneath.polls_graphs = false;
     ops.job.modules.end_host_callbacks(&ops.job);
     assert_non_null(ops.job.modules.host_callbacks);
     assert_false(ops.gpu.work_left);
-    beneath.words[0]->done = 0;
-    beneath.come_to(beneath.host_argument[0]);
-    assert_int_equal(beneath.words[0]->done, 1); /* the stream continues */
+    assert_true(beneath.words[0]->done > 1000000 && beneath.words[1]->done > 1000000);
     assert_int_equal(ran[0], 5);
-    assert_int_equal(beneath.given, 6);
     ops.job.modules.host_callbacks = NULL;
-    assert_int_equal(beneath.blocks, 4); /* the callback, its argument, the page and the lists */
+    assert_int_equal(beneath.blocks, 2); /* the page and the lists */
     beneath.blocks = 0;
     beneath.frees = beneath.allocs;
 }

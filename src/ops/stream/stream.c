@@ -139,7 +139,6 @@ static weft_status block_copy(struct gpu *gpu, weft_stream stream, const void *d
 /* A signal in host memory. The CPU changes it, because its atomics and their order with other CPUs
  * are required. */
 struct host_signal {
-    void *next; /* next signal kept for captured graphs */
     struct weft_job *job;
     uint64_t *at;
     uint64_t value;
@@ -155,30 +154,6 @@ static void change_host_signal(void *argument)
         __atomic_fetch_add(signal->at, signal->value, __ATOMIC_RELEASE);
 }
 
-/* The driver calls this at each replay of a captured graph. */
-static void run_captured_signal(void *argument)
-{
-    const struct host_signal *signal = argument;
-    job_callback_enqueued(signal->job);
-    job_callback_run(signal->job, change_host_signal, argument);
-}
-
-/* Allocates a signal that lives as long as the job's handle: a captured graph may use it any number
- * of times, also after the job has been left. */
-static weft_status keep_host_signal(struct weft_job *job, struct host_signal signal,
-                                    struct host_signal **kept)
-{
-    *kept = malloc(sizeof **kept);
-    if (!*kept)
-        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
-    **kept = signal;
-    pthread_mutex_lock(&job->lock);
-    (*kept)->next = job->modules.captured_signals;
-    job->modules.captured_signals = *kept;
-    pthread_mutex_unlock(&job->lock);
-    return WEFT_OK;
-}
-
 static void run_signal_once(void *argument)
 {
     const struct host_signal *signal = argument;
@@ -190,26 +165,19 @@ static weft_status host_signal_on(struct weft_job *job, weft_stream stream, char
                                   uint64_t value, weft_signal_op op)
 {
     struct gpu *gpu = job->gpu;
-    struct host_signal *call, signal = {NULL, job, (uint64_t *)at, value, op};
-    bool captured = stream_capturing(gpu, stream);
-    weft_status status = WEFT_OK;
-    if (captured)
-        status = keep_host_signal(job, signal, &call);
-    else if (!(call = malloc(sizeof *call)))
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
-    else
-        *call = signal;
-    if (status)
-        return status;
-    CUresult result =
-        gpu->driver.LaunchHostFunc(stream, captured ? run_captured_signal : run_signal_once, call);
-    if (!result && !captured)
+    struct host_signal *signal = malloc(sizeof *signal);
+    if (!signal)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a signal on a stream");
+    *signal = (struct host_signal){job, (uint64_t *)(void *)at, value, op};
+    if (stream_capturing(gpu, stream)) /* a graph has no functions: see host_callback.c */
+        return stream_callback(job, stream, change_host_signal, signal);
+    CUresult result = gpu->driver.LaunchHostFunc(stream, run_signal_once, signal);
+    if (!result) {
         job_callback_enqueued(job);
-    else if (!captured)
-        free(call);
-    return result
-               ? gpu_api_fail(&gpu->driver, result, "cuLaunchHostFunc for a signal in host memory")
-               : WEFT_OK;
+        return WEFT_OK;
+    }
+    free(signal);
+    return gpu_api_fail(&gpu->driver, result, "cuLaunchHostFunc for a signal in host memory");
 }
 
 /* Changes a signal after all earlier work of the stream. */
