@@ -122,6 +122,17 @@ weft_status weft_init(weft_job **job, const weft_init_attr *attr);
  * dropped). */
 weft_status weft_finalize(weft_job *job);
 
+/* Fails the job without ending a process: waits of all PEs end with WEFT_ERR_JOB and the sentence
+ * `why`, also those of streams and kernels, and so do later calls. weft_finalize() then waits for
+ * no PE. Any thread of a PE may call it. why: at most 255 bytes are kept; NULL: none.
+ * Errors: WEFT_ERR_ARGUMENT (null), _FINALIZED. */
+weft_status weft_cancel(weft_job *job, const char *why);
+
+/* Returns WEFT_OK, or the status and sentence with which the job has failed: a PE has died or ended
+ * the job, or a kernel has reported an error. Does not wait.
+ * Errors: besides, WEFT_ERR_ARGUMENT (null), _FINALIZED. */
+weft_status weft_job_status(weft_job *job);
+
 /* Ends the whole job at once with exit code `code`. The system keeps the lower eight bits of the
  * code; where these are 0 and the code is not, the process exits with 1. Each other PE ends with a
  * message that names this PE. Does not return. */

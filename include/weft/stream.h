@@ -157,8 +157,9 @@ weft_status weft_alltoallv_on_stream(weft_team *team, void *dst, size_t room,
                                      const uint64_t *send_at, weft_stream stream);
 
 /* gather: block i of the root's dst becomes the `bytes` bytes of src at member i; dst is symmetric
- * at all members, or other GPU memory at all members. scatter: dst at member i becomes block i of
- * the root's src. reduce: as allreduce, but only the root gets the result. */
+ * at all members, or other GPU memory at all members (null at others than the root). scatter: dst
+ * at member i becomes block i of the root's src. reduce: as allreduce, but only the root gets the
+ * result. */
 weft_status weft_gather_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,
                                   int root, weft_stream stream);
 weft_status weft_scatter_on_stream(weft_team *team, void *dst, const void *src, size_t bytes,

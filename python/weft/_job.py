@@ -596,6 +596,15 @@ class Job(Operations, Team):
         """Ends the whole job at once with that exit code. Does not return."""
         calls.abort(self._handle, code)
 
+    def cancel(self, why: str = "") -> None:
+        """Fails the job without ending a process: waits of all PEs, and later calls, raise JobFailed
+        with this PE and `why`. finalize() then waits for no PE. Any thread may call it."""
+        check(calls.cancel(self._handle, why.encode() or None))
+
+    def check(self) -> None:
+        """Raises the exception with which the job has failed, if it has. Does not wait."""
+        check(calls.job_status(self._handle))
+
     def finalize(self) -> None:
         """Ends this PE's part in the job. Collective. Arrays must not be used any more.
 

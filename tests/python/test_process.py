@@ -83,6 +83,23 @@ def test_kill_minus_nine_raises_peer_dead():
     assert list(failure.value.failures) == [1]
 
 
+@at_pes(3)
+def test_cancel_ends_the_waits_of_all(job):
+    """No process ends."""
+    job.check()
+    if job.rank == 1:
+        time.sleep(0.1)
+        job.cancel("no data left")
+    begun = time.monotonic()
+    with pytest.raises(weft.JobFailed, match="PE 1 canceled the job: no data left"):
+        job.barrier()
+    with pytest.raises(weft.JobFailed, match="no data left"):
+        job.check()
+    with pytest.raises(weft.JobFailed, match="no data left"):
+        job.finalize()
+    assert time.monotonic() - begun < 5
+
+
 @at_pes(1)
 def test_interrupt_ends_a_wait(job):
     signal.signal(signal.SIGINT, signal.default_int_handler)

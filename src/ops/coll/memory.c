@@ -37,10 +37,13 @@ static uint64_t extent_bytes(const struct weft_team *team, const struct coll_req
     return request->element ? bytes * stride - (stride - 1) * request->element : bytes;
 }
 
-/* Whether this member uses dst or src at all. */
+/* Whether this member uses dst or src at all. A gather's dst says at all members which kind of
+ * memory the root's is; null: not of the GPU heap. */
 static bool is_used(const struct weft_team *team, const struct coll_request *request, bool dst)
 {
     bool root = team->me == request->root;
+    if (request->what == COLL_GATHER && dst)
+        return root || request->dst;
     if (request->what == COLL_REDUCE)
         return !dst || root;
     if (request->what == COLL_SCATTER)

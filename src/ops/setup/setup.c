@@ -60,6 +60,28 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
     return status;
 }
 
+WEFT_EXPORT weft_status weft_cancel(weft_job *job, const char *why)
+{
+    char sentence[320];
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_cancel: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_cancel");
+    snprintf(sentence, sizeof sentence, "PE %d canceled the job%s%.255s", job->pe, why ? ": " : "",
+             why ? why : "");
+    job_fail_all(job, WEFT_ERR_JOB, sentence);
+    return WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_job_status(weft_job *job)
+{
+    if (!job)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_job_status: job is null");
+    if (atomic_load(&job->state) != JOB_RUNNING)
+        return job_finalized("weft_job_status");
+    return life_check(job);
+}
+
 WEFT_EXPORT weft_status weft_finalize(weft_job *job)
 {
     if (!job)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's functions, as libweft-nccl has them: names, types and values are those of NCCL 2.28, so a
+ * program compiled with either header runs with either library. A program compiled with this one
+ * needs no CUDA header.
+ *
+ * What differs from NCCL: several ranks may share a GPU, sums have the same bits at every rank and
+ * for every algorithm, a wait ends when a rank dies or after WEFT_WAIT_LIMIT, and
+ * ncclGetLastError() says what was wrong. docs/nccl.md has what is not supported. */
+#ifndef NCCL_H_
+#define NCCL_H_
+
+#include <limits.h>
+#include <stddef.h>
+
+#define NCCL_MAJOR              2
+#define NCCL_MINOR              28
+#define NCCL_PATCH              9
+#define NCCL_SUFFIX             ""
+#define NCCL_VERSION(X, Y, Z)   ((X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION_CODE       NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#define NCCL_UNIQUE_ID_BYTES    128
+#define NCCL_COMM_NULL          NULL
+#define NCCL_CONFIG_UNDEF_INT   INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR   NULL
+#define NCCL_UNDEF_FLOAT        -1.0f
+#define NCCL_SPLIT_NOCOLOR      -1
+#define NCCL_WIN_DEFAULT        0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_SHRINK_DEFAULT     0x00
+#define NCCL_SHRINK_ABORT       0x01
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct CUstream_st *cudaStream_t; /* as in CUDA's headers */
+typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
+
+typedef struct {
+    char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+    ncclSuccess,
+    ncclUnhandledCudaError,
+    ncclSystemError,
+    ncclInternalError,
+    ncclInvalidArgument,
+    ncclInvalidUsage,
+    ncclRemoteError,
+    ncclInProgress,
+    ncclNumResults
+} ncclResult_t;
+
+typedef enum {
+    ncclInt8,
+    ncclUint8,
+    ncclInt32,
+    ncclUint32,
+    ncclInt64,
+    ncclUint64,
+    ncclFloat16,
+    ncclFloat32,
+    ncclFloat64,
+    ncclBfloat16,
+    ncclFloat8e4m3,
+    ncclFloat8e5m2,
+    ncclNumTypes,
+    ncclChar = ncclInt8,
+    ncclInt = ncclInt32,
+    ncclHalf = ncclFloat16,
+    ncclFloat = ncclFloat32,
+    ncclDouble = ncclFloat64
+} ncclDataType_t;
+
+/* Values from ncclNumOps on are those of ncclRedOpCreatePreMulSum(). */
+typedef enum {
+    ncclSum,
+    ncclProd,
+    ncclMax,
+    ncclMin,
+    ncclAvg,
+    ncclNumOps,
+    ncclMaxRedOp = 0x7fffffff
+} ncclRedOp_t;
+
+typedef enum { ncclScalarDevice, ncclScalarHostImmediate } ncclScalarResidence_t;
+
+/* Older programs have shorter structures, and say so in `size`. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int blocking; /* 0: calls that set up or end a communicator return before they are done */
+    int cgaClusterSize, minCTAs;
+    int maxCTAs; /* SMs of a collective at most */
+    const char *netName;
+    int splitShare, trafficClass;
+    const char *commName; /* in messages */
+    int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
+} ncclConfig_t;
+
+#define NCCL_CONFIG_INITIALIZER                                                                    \
+    {                                                                                              \
+        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT,                \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT                                                                  \
+    }
+
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    float estimatedTime; /* seconds */
+} ncclSimInfo_t;
+
+#define NCCL_SIM_INFO_INITIALIZER                                                                  \
+    {                                                                                              \
+        sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT                     \
+    }
+
+/* X(result, name, (parameters)): every function, also as pncclNAME. */
+#define WEFT_NCCL_FUNCTIONS(X)                                                                     \
+    X(ncclResult_t, GetVersion, (int *version))                                                    \
+    X(ncclResult_t, GetUniqueId, (ncclUniqueId * id))                                              \
+    X(const char *, GetErrorString, (ncclResult_t result))                                         \
+    X(const char *, GetLastError, (ncclComm_t comm))                                               \
+    X(void, ResetDebugInit, (void))                                                                \
+    X(ncclResult_t, CommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank))       \
+    X(ncclResult_t, CommInitRankConfig,                                                            \
+      (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config))             \
+    X(ncclResult_t, CommInitRankScalable,                                                          \
+      (ncclComm_t * comm, int ranks, int rank, int n_ids, ncclUniqueId *ids,                       \
+       ncclConfig_t *config))                                                                      \
+    X(ncclResult_t, CommInitAll, (ncclComm_t * comms, int devices, const int *device_list))        \
+    X(ncclResult_t, CommFinalize, (ncclComm_t comm))                                               \
+    X(ncclResult_t, CommDestroy, (ncclComm_t comm))                                                \
+    X(ncclResult_t, CommAbort, (ncclComm_t comm))                                                  \
+    X(ncclResult_t, CommRevoke, (ncclComm_t comm, int flags))                                      \
+    X(ncclResult_t, CommSplit,                                                                     \
+      (ncclComm_t comm, int color, int key, ncclComm_t *made, ncclConfig_t *config))               \
+    X(ncclResult_t, CommShrink,                                                                    \
+      (ncclComm_t comm, int *excluded, int n_excluded, ncclComm_t *made, ncclConfig_t *config,     \
+       int flags))                                                                                 \
+    X(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))                    \
+    X(ncclResult_t, CommCount, (const ncclComm_t comm, int *count))                                \
+    X(ncclResult_t, CommCuDevice, (const ncclComm_t comm, int *device))                            \
+    X(ncclResult_t, CommUserRank, (const ncclComm_t comm, int *rank))                              \
+    X(ncclResult_t, MemAlloc, (void **address, size_t bytes))                                      \
+    X(ncclResult_t, MemFree, (void *address))                                                      \
+    X(ncclResult_t, CommRegister,                                                                  \
+      (const ncclComm_t comm, void *address, size_t bytes, void **handle))                         \
+    X(ncclResult_t, CommDeregister, (const ncclComm_t comm, void *handle))                         \
+    X(ncclResult_t, CommWindowRegister,                                                            \
+      (ncclComm_t comm, void *address, size_t bytes, ncclWindow_t *window, int flags))             \
+    X(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))                  \
+    X(ncclResult_t, RedOpCreatePreMulSum,                                                          \
+      (ncclRedOp_t * op, void *factor, ncclDataType_t type, ncclScalarResidence_t where,           \
+       ncclComm_t comm))                                                                           \
+    X(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm))                               \
+    X(ncclResult_t, AllReduce,                                                                     \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Reduce,                                                                        \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,        \
+       ncclComm_t comm, cudaStream_t stream))                                                      \
+    X(ncclResult_t, ReduceScatter,                                                                 \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Broadcast,                                                                     \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Bcast,                                                                         \
+      (void *buffer, size_t n, ncclDataType_t type, int root, ncclComm_t comm,                     \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, AllGather,                                                                     \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,                 \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, AlltoAll,                                                                      \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,                 \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Gather,                                                                        \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Scatter,                                                                       \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Send,                                                                          \
+      (const void *src, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,                  \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Recv,                                                                          \
+      (void *dst, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream))  \
+    X(ncclResult_t, GroupStart, (void))                                                            \
+    X(ncclResult_t, GroupEnd, (void))                                                              \
+    X(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info))
+
+#define WEFT_NCCL_DECLARE(result, name, parameters)                                                \
+    result nccl##name parameters;                                                                  \
+    result pnccl##name parameters;
+WEFT_NCCL_FUNCTIONS(WEFT_NCCL_DECLARE)
+#undef WEFT_NCCL_DECLARE
+
+#ifdef __cplusplus
+}
+#endif
+#endif

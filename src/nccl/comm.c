@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators: how they begin, end and fail. */
+#include "nccl/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t COMM_MARK = UINT64_C(0x5745465443434c31);
+enum { HEAP_BYTES = 1 << 20, CONFIG_MAGIC = (int)0xcafebeef };
+
+static struct ncclComm *all; /* under `lock` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void sleep_ns(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* ------------------------------------------------------------------------------ every call */
+
+static ncclResult_t check_comm(ncclComm_t comm, const char *function)
+{
+    if (!comm)
+        return nccl_fail(ncclInvalidArgument, "%s: the communicator is null", function);
+    if (comm->mark != COMM_MARK)
+        return nccl_fail(ncclInvalidArgument, "%s: %p is no communicator", function, (void *)comm);
+    if (atomic_load(&comm->state) == COMM_FREED)
+        return nccl_fail(ncclInvalidArgument, "%s: the communicator has been destroyed", function);
+    return ncclSuccess;
+}
+
+/* Notes why a communicator failed. The first failure counts. */
+static ncclResult_t comm_failed(ncclComm_t comm, ncclResult_t result)
+{
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&comm->error)) {
+        snprintf(comm->sentence, sizeof comm->sentence, "%s", nccl_sentence());
+        atomic_store(&comm->error, (int)result);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int is_aborted(void *argument)
+{
+    const struct ncclComm *comm = argument;
+    return atomic_load(&comm->aborted);
+}
+
+ncclResult_t comm_enter(ncclComm_t comm, const char *function)
+{
+    ncclResult_t result = check_comm(comm, function);
+    if (result)
+        return result;
+    atomic_fetch_add(&comm->inside, 1);
+    int state = atomic_load(&comm->state), error = atomic_load(&comm->error);
+    if (atomic_load(&comm->aborted))
+        result = nccl_fail(ncclInvalidUsage, "%s: the communicator has been aborted", function);
+    else if (state == COMM_STARTING)
+        result = nccl_fail(ncclInvalidUsage,
+                           "%s: the communicator is being set up; wait until "
+                           "ncclCommGetAsyncError() gives another result than ncclInProgress",
+                           function);
+    else if (state == COMM_FAILED || error)
+        result = nccl_fail((ncclResult_t)error, "%s: the communicator has failed: %s", function,
+                           comm->sentence);
+    else if (state != COMM_READY)
+        result = nccl_fail(ncclInvalidUsage, "%s: the communicator has been finalized", function);
+    if (result)
+        atomic_fetch_sub(&comm->inside, 1);
+    return result;
+}
+
+void comm_leave(ncclComm_t comm)
+{
+    atomic_fetch_sub(&comm->inside, 1);
+}
+
+ncclResult_t comm_result(ncclComm_t comm, weft_status status)
+{
+    ncclResult_t result = nccl_result(status);
+    return result == ncclRemoteError || result == ncclUnhandledCudaError ? comm_failed(comm, result)
+                                                                         : result;
+}
+
+ncclResult_t comm_follow(ncclComm_t comm, weft_stream stream)
+{
+    pthread_t self = pthread_self();
+    if (!comm->has_checked || !pthread_equal(comm->checked, self)) {
+        weft_set_interrupt(comm->job, is_aborted, comm);
+        comm->checked = self;
+        comm->has_checked = true;
+    }
+    if (!comm->last_event || comm->last == stream)
+        return ncclSuccess;
+    /* A graph does not wait for what was outside of its capture, nor the other way round: the
+     * program orders the graph. */
+    return driver_capture(stream) == comm->last_capture
+               ? driver_event_wait(stream, comm->last_event)
+               : ncclSuccess;
+}
+
+ncclResult_t comm_note(ncclComm_t comm, weft_stream stream)
+{
+    ncclResult_t result = ncclSuccess;
+    if (!comm->last_event)
+        result = driver_event_create(&comm->last_event);
+    if (!result)
+        result = driver_event_record(comm->last_event, stream);
+    comm->last = stream;
+    comm->last_capture = driver_capture(stream);
+    return result;
+}
+
+/* --------------------------------------------------------------------------------- begin */
+
+static ncclComm_t new_comm(int rank, int size)
+{
+    struct ncclComm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return NULL;
+    comm->mark = COMM_MARK;
+    comm->rank = rank;
+    comm->size = size;
+    comm->most_sms = -1;
+    comm->blocking = true;
+    pthread_mutex_init(&comm->order, NULL);
+    atomic_store(&comm->state, COMM_STARTING);
+    pthread_mutex_lock(&lock);
+    comm->next = all;
+    all = comm;
+    pthread_mutex_unlock(&lock);
+    return comm;
+}
+
+static bool has_field(const ncclConfig_t *config, size_t end)
+{
+    return config && config->size >= end;
+}
+
+#define HAS(config, field) has_field(config, offsetof(ncclConfig_t, field) + sizeof(config)->field)
+
+static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
+{
+    if (!config)
+        return ncclSuccess;
+    if (config->size < offsetof(ncclConfig_t, blocking) + sizeof(int) ||
+        config->magic != (unsigned)CONFIG_MAGIC)
+        return nccl_fail(ncclInvalidArgument,
+                         "the configuration has size %zu and magic 0x%x: begin with "
+                         "NCCL_CONFIG_INITIALIZER",
+                         config->size, config->magic);
+    if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
+        return nccl_fail(ncclInvalidArgument, "config->blocking is %d: give 0 or 1",
+                         config->blocking);
+    comm->blocking = config->blocking != 0;
+    if (HAS(config, maxCTAs) && config->maxCTAs > 0)
+        comm->most_sms = config->maxCTAs;
+    if (HAS(config, CTAPolicy) && config->CTAPolicy == 2) /* NCCL_CTA_POLICY_ZERO */
+        comm->most_sms = 0;
+    if (HAS(config, commName) && config->commName)
+        snprintf(comm->name, sizeof comm->name, "%s", config->commName);
+    return ncclSuccess;
+}
+
+static void show_pairs(ncclComm_t comm)
+{
+    weft_gpu_info gpu = {.size = sizeof gpu};
+    if (weft_gpu_query(comm->job, &gpu))
+        return;
+    nccl_info(comm, "Weft %s: rank %d of %d on GPU %d (%s, %s), chosen because %s", weft_version(),
+              comm->rank, comm->size, gpu.ordinal, gpu.name, gpu.bus_id, gpu.why);
+    for (int peer = 0; peer < comm->size; peer++) {
+        weft_gpu_pair pair = {.size = sizeof pair};
+        if (peer != comm->rank && !weft_gpu_pair_query(comm->job, peer, &pair))
+            nccl_info(comm, "rank %d to rank %d: %s: %s", comm->rank, peer,
+                      pair.usable ? "kernels use its GPU memory directly"
+                                  : "through the host (weft explain says more)",
+                      pair.evidence);
+    }
+}
+
+static ncclResult_t open_job(ncclComm_t comm)
+{
+    weft_init_attr attr = {.size = sizeof attr,
+                           .thread = WEFT_THREAD_MULTIPLE,
+                           .heap_bytes = HEAP_BYTES,
+                           .unique_id = &comm->id,
+                           .unique_id_pe = comm->rank,
+                           .unique_id_npes = comm->size};
+    weft_set_interrupt(NULL, is_aborted, comm);
+    weft_status status = weft_init(&comm->job, &attr);
+    weft_set_interrupt(NULL, NULL, NULL);
+    if (status)
+        return nccl_result(status);
+    comm->team = weft_team_world(comm->job);
+    comm->ctx = weft_default_ctx(comm->job);
+    ncclResult_t result = messages_open(comm);
+    weft_gpu_info gpu = {.size = sizeof gpu};
+    if (!result && !weft_gpu_query(comm->job, &gpu))
+        comm->device = gpu.ordinal;
+    if (!result && comm->most_sms >= 0)
+        result = nccl_result(weft_team_limit_sms(comm->team, comm->most_sms));
+    if (!result)
+        show_pairs(comm);
+    return result;
+}
+
+static void close_job(ncclComm_t comm)
+{
+    if (!comm->job)
+        return;
+    messages_close(comm);
+    if (comm->last_event)
+        driver_event_destroy(comm->last_event);
+    weft_set_interrupt(comm->job, is_aborted, comm);
+    weft_finalize(comm->job);
+    comm->job = NULL;
+}
+
+static ncclResult_t start_here(ncclComm_t comm)
+{
+    driver_set_context(comm->context);
+    ncclResult_t result = open_job(comm);
+    if (result) {
+        comm_failed(comm, result);
+        if (comm->job)
+            weft_cancel(comm->job, comm->sentence);
+        close_job(comm);
+    }
+    atomic_store(&comm->state, result ? COMM_FAILED : COMM_READY);
+    return result;
+}
+
+static void *start_in_thread(void *argument)
+{
+    start_here(argument);
+    return NULL;
+}
+
+ncclResult_t comm_start(ncclComm_t comm)
+{
+    if (comm->blocking)
+        return start_here(comm);
+    if (pthread_create(&comm->starter, NULL, start_in_thread, comm))
+        return comm_failed(comm, nccl_fail(ncclSystemError, "pthread_create failed"));
+    comm->threaded = true;
+    return ncclInProgress;
+}
+
+/* Makes a communicator of the current device. *made is null when it fails at once. */
+static ncclResult_t make_comm(const char *function, ncclComm_t *made, int size,
+                              const ncclUniqueId *id, int rank, const ncclConfig_t *config)
+{
+    if (!made)
+        return nccl_fail(ncclInvalidArgument, "%s: comm is null", function);
+    *made = NULL;
+    if (size < 1 || rank < 0 || rank >= size)
+        return nccl_fail(ncclInvalidArgument, "%s: rank %d of %d ranks", function, rank, size);
+    if (!driver_load())
+        return ncclSystemError;
+    if (!driver_context() && !driver_use_device(0))
+        return nccl_fail(ncclUnhandledCudaError,
+                         "%s: there is no current device, and device 0 "
+                         "cannot be used",
+                         function);
+    ncclComm_t comm = new_comm(rank, size);
+    if (!comm)
+        return nccl_fail(ncclSystemError, "%s: no memory", function);
+    memcpy(&comm->id, id, sizeof comm->id);
+    comm->context = driver_context();
+    comm->device = driver_device();
+    ncclResult_t result = read_config(comm, config);
+    if (!result) {
+        *made = comm;
+        result = group_start_comm(comm);
+        if (result == ncclSuccess || result == ncclInProgress)
+            return result;
+        *made = NULL;
+    }
+    atomic_store(&comm->state, COMM_FREED);
+    return result;
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    if (!version)
+        return nccl_fail(ncclInvalidArgument, "ncclGetVersion: version is null");
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    _Static_assert(sizeof(ncclUniqueId) == sizeof(weft_unique_id), "one is the other");
+    weft_unique_id made;
+    if (!id)
+        return nccl_fail(ncclInvalidArgument, "ncclGetUniqueId: the id is null");
+    ncclResult_t result = nccl_result(weft_unique_id_get(&made));
+    if (!result)
+        memcpy(id, &made, sizeof *id);
+    return result;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    return make_comm("ncclCommInitRankConfig", comm, ranks, &id, rank, config);
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+    return make_comm("ncclCommInitRank", comm, ranks, &id, rank, NULL);
+}
+
+/* One id suffices for any number of ranks here: the first is used. */
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int n_ids,
+                                      ncclUniqueId *ids, ncclConfig_t *config)
+{
+    if (n_ids < 1 || !ids)
+        return nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: %d ids", n_ids);
+    return make_comm("ncclCommInitRankScalable", comm, ranks, ids, rank, config);
+}
+
+ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_list)
+{
+    ncclUniqueId id;
+    if (!comms || devices < 1)
+        return nccl_fail(ncclInvalidArgument, "ncclCommInitAll: %d devices%s", devices,
+                         comms ? "" : ", and comms is null");
+    if (!driver_load())
+        return ncclSystemError;
+    ncclResult_t result = ncclGetUniqueId(&id);
+    void *context = driver_context();
+    if (!result)
+        result = ncclGroupStart();
+    for (int i = 0; i < devices && !result; i++) {
+        int device = device_list ? device_list[i] : i;
+        if (!driver_use_device(device))
+            result =
+                nccl_fail(ncclInvalidArgument, "ncclCommInitAll: there is no device %d", device);
+        else
+            result = ncclCommInitRank(&comms[i], devices, id, i);
+    }
+    ncclResult_t end = ncclGroupEnd();
+    driver_set_context(context);
+    return result ? result : end;
+}
+
+/* ------------------------------------------------------------------ communicators from others */
+
+static int by_key(const void *a, const void *b)
+{
+    const int *x = a, *y = b;
+    for (int i = 0; i < 2; i++)
+        if (x[i] != y[i])
+            return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+struct split_choice {
+    int key, rank, color;
+    ncclUniqueId id;
+};
+
+/* Every rank's choice, by rank, in memory that the caller frees. */
+static ncclResult_t exchange(ncclComm_t comm, const struct split_choice *own,
+                             struct split_choice **every)
+{
+    struct split_choice *sent = NULL, *got = NULL;
+    *every = NULL;
+    weft_status status = weft_alloc(comm->job, WEFT_HOST, sizeof *sent, 0, 0, (void **)&sent);
+    if (!status)
+        status =
+            weft_alloc(comm->job, WEFT_HOST, (size_t)comm->size * sizeof *got, 0, 0, (void **)&got);
+    if (!status) {
+        *sent = *own;
+        status = weft_allgather(comm->team, got, sent, sizeof *sent);
+    }
+    if (!status && (*every = malloc((size_t)comm->size * sizeof **every)))
+        memcpy(*every, got, (size_t)comm->size * sizeof **every);
+    ncclResult_t result = comm_result(comm, status);
+    if (!status) {
+        weft_free(comm->job, got);
+        weft_free(comm->job, sent);
+    }
+    return !result && !*every ? nccl_fail(ncclSystemError, "no memory") : result;
+}
+
+/* Makes a communicator of the ranks of one color, ordered by key. */
+static ncclResult_t split(const char *function, ncclComm_t comm, int color, int key,
+                          ncclComm_t *made, const ncclConfig_t *config)
+{
+    struct split_choice own = {.key = key, .rank = comm->rank, .color = color}, *every;
+    int n = 0, place = 0, first = -1;
+    ncclResult_t result = ncclGetUniqueId(&own.id);
+    if (!result)
+        result = exchange(comm, &own, &every);
+    if (result)
+        return result;
+    int first_key[2] = {0, 0}, mine[2] = {key, comm->rank};
+    for (int rank = 0; rank < comm->size && color != NCCL_SPLIT_NOCOLOR; rank++) {
+        int other[2] = {every[rank].key, rank};
+        if (every[rank].color != color)
+            continue;
+        n++;
+        place += by_key(other, mine) < 0;
+        if (first < 0 || by_key(other, first_key) < 0) {
+            first = rank;
+            memcpy(first_key, other, sizeof other);
+        }
+    }
+    if (n) {
+        void *context = driver_context();
+        driver_set_context(comm->context);
+        result = make_comm(function, made, n, &every[first].id, place, config);
+        driver_set_context(context);
+    }
+    free(every);
+    return result;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made,
+                           ncclConfig_t *config)
+{
+    ncclResult_t result = comm_enter(comm, "ncclCommSplit");
+    if (result)
+        return result;
+    if (!made || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
+        result = nccl_fail(ncclInvalidArgument, "ncclCommSplit: %s%d",
+                           made ? "color " : "newcomm is null, color ", color);
+    else {
+        *made = NULL;
+        result = split("ncclCommSplit", comm, color, key, made, config);
+    }
+    comm_leave(comm);
+    return result;
+}
+
+/* Not supported: ranks that are excluded do not call this, so the others cannot exchange anything
+ * by the job, least of all when it has failed because a rank died. */
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n_excluded, ncclComm_t *made,
+                            ncclConfig_t *config, int flags)
+{
+    (void)excluded, (void)n_excluded, (void)made, (void)config, (void)flags;
+    ncclResult_t result = check_comm(comm, "ncclCommShrink");
+    return result ? result
+                  : nccl_fail(ncclInvalidUsage, "ncclCommShrink is not supported; use "
+                                                "ncclCommSplit() while all ranks live");
+}
+
+/* ------------------------------------------------------------------------------------- end */
+
+static void join_starter(ncclComm_t comm)
+{
+    if (comm->threaded)
+        pthread_join(comm->starter, NULL);
+    comm->threaded = false;
+}
+
+/* Ends the communicator's job. */
+static void end_comm(ncclComm_t comm, int state)
+{
+    void *context = driver_context();
+    join_starter(comm);
+    driver_set_context(comm->context);
+    close_job(comm);
+    driver_set_context(context);
+    atomic_store(&comm->state, state);
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    ncclResult_t result = comm_enter(comm, "ncclCommFinalize");
+    if (result)
+        return result;
+    comm_leave(comm);
+    end_comm(comm, COMM_FINALIZED);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    ncclResult_t result = check_comm(comm, "ncclCommDestroy");
+    if (!comm)
+        return ncclSuccess;
+    if (!result)
+        end_comm(comm, COMM_FREED);
+    free(result ? NULL : comm->factors);
+    return result;
+}
+
+/* Ends calls of other threads and kernels that wait, then the communicator. Other ranks get
+ * ncclRemoteError. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    ncclResult_t result = check_comm(comm, "ncclCommAbort");
+    if (!comm)
+        return ncclSuccess;
+    if (result)
+        return result;
+    atomic_store(&comm->aborted, 1);
+    join_starter(comm);
+    if (comm->job)
+        weft_cancel(comm->job, "ncclCommAbort");
+    while (atomic_load(&comm->inside))
+        sleep_ns(100 * 1000);
+    end_comm(comm, COMM_FREED);
+    return ncclSuccess;
+}
+
+/* Ends what waits; the communicator remains for ncclCommDestroy(). */
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
+{
+    ncclResult_t result = comm_enter(comm, "ncclCommRevoke");
+    if (result)
+        return result;
+    if (flags)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags are %d: give 0", flags);
+    else
+        weft_cancel(comm->job, "ncclCommRevoke");
+    comm_leave(comm);
+    if (!result)
+        comm_failed(comm, nccl_fail(ncclInvalidUsage, "the communicator has been revoked"));
+    return result;
+}
+
+/* ----------------------------------------------------------------------------------- queries */
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    ncclResult_t result = check_comm(comm, "ncclCommGetAsyncError");
+    if (result)
+        return result;
+    if (!error)
+        return nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: the result is null");
+    int state = atomic_load(&comm->state);
+    if (state == COMM_READY && !atomic_load(&comm->error))
+        comm_result(comm, weft_job_status(comm->job));
+    *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
+    return ncclSuccess;
+}
+
+#define QUERY(function, parameter, value)                                                          \
+    ncclResult_t function(const ncclComm_t comm, int *parameter)                                   \
+    {                                                                                              \
+        ncclResult_t result = check_comm(comm, #function);                                         \
+        if (result)                                                                                \
+            return result;                                                                         \
+        if (!parameter)                                                                            \
+            return nccl_fail(ncclInvalidArgument, #function ": " #parameter " is null");           \
+        *parameter = comm->value;                                                                  \
+        return ncclSuccess;                                                                        \
+    }
+QUERY(ncclCommCount, count, size)
+QUERY(ncclCommCuDevice, device, device)
+QUERY(ncclCommUserRank, rank, rank)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A communicator of NCCL is a job of Weft, whose PEs are the ranks. This is what the files of this
+ * folder share. */
+#ifndef WEFT_NCCL_COMM_H
+#define WEFT_NCCL_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft.h>
+#include <weft/gpu.h>
+#include <weft/nccl/nccl.h>
+#include <weft/stream.h>
+
+struct messages;
+
+enum comm_state { COMM_STARTING = 1, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_FREED };
+
+/* Never freed, so that a call with a communicator that has been destroyed gets an error. */
+struct ncclComm {
+    uint64_t mark;         /* COMM_MARK */
+    struct ncclComm *next; /* all communicators of the process */
+    _Atomic int state;     /* enum comm_state */
+    _Atomic int aborted;   /* waits of the host end */
+    _Atomic int inside;    /* threads in a call */
+    _Atomic int error;     /* ncclResult_t: why it failed */
+    char sentence[512];    /* written before `error` */
+    char name[64];
+    weft_job *job;
+    weft_team *team;
+    weft_ctx *ctx;
+    weft_unique_id id;
+    int rank, size, most_sms;
+    int device;              /* of CUDA, -1: not known yet */
+    void *context;           /* of the driver, current in the thread that made the communicator */
+    bool blocking, threaded; /* threaded: `starter` has not been joined */
+    pthread_t starter;
+    struct messages *messages;
+    /* Collectives of one communicator run one after the other, on any stream. */
+    pthread_mutex_t order;
+    weft_stream last;      /* the stream of the last one */
+    weft_event last_event; /* recorded after it; NULL: there has been none */
+    uint64_t last_capture; /* the capture that it belongs to, or 0 */
+    pthread_t checked;     /* thread whose waits notice an abort */
+    bool has_checked;
+    struct factor *factors; /* of ncclRedOpCreatePreMulSum(), by number */
+    int n_factors;
+};
+
+/* A factor of ncclRedOpCreatePreMulSum(). */
+struct factor {
+    bool used;
+    ncclDataType_t type;
+    double number; /* on the host; a float for narrow types */
+    float narrow;
+    const void *address; /* in GPU memory, else NULL */
+};
+
+/* ------------------------------------------------------------------------------------ error.c */
+
+/* Keeps a sentence for ncclGetLastError() of this thread, writes it to the log of NCCL_DEBUG, and
+ * returns the result. */
+ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The result for a status of Weft, whose sentence it keeps. */
+ncclResult_t nccl_result(weft_status status);
+
+/* NCCL_DEBUG=INFO: one line. */
+void nccl_info(const struct ncclComm *comm, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The sentence that this thread kept last, "" for none. */
+const char *nccl_sentence(void);
+
+/* ----------------------------------------------------------------------------------- driver.c */
+
+/* Loads the driver. False: nccl_fail() has the sentence. */
+bool driver_load(void);
+void *driver_context(void); /* the current one, or NULL */
+void driver_set_context(void *context);
+int driver_device(void);            /* of the current context, -1: none */
+bool driver_use_device(int device); /* makes the primary context of a device current */
+ncclResult_t driver_alloc(void **address, size_t bytes);
+ncclResult_t driver_free(void *address);
+uint64_t driver_capture(weft_stream stream); /* id of the stream's capture, 0: none */
+/* weft/launch.h's streams and events, which return a status here. */
+ncclResult_t driver_event_create(weft_event *event);
+ncclResult_t driver_event_record(weft_event event, weft_stream stream);
+ncclResult_t driver_event_wait(weft_stream stream, weft_event event);
+ncclResult_t driver_stream_create(weft_stream *stream);
+void driver_stream_destroy(weft_stream stream);
+void driver_event_destroy(weft_event event);
+
+/* ------------------------------------------------------------------------------------- comm.c */
+
+/* Begins a call on a communicator. On success comm_leave() ends it. */
+ncclResult_t comm_enter(ncclComm_t comm, const char *function);
+void comm_leave(ncclComm_t comm);
+
+/* Makes a stream wait for the communicator's last operation, and notes one that is on the stream.
+ * The caller holds comm->order. */
+ncclResult_t comm_follow(ncclComm_t comm, weft_stream stream);
+ncclResult_t comm_note(ncclComm_t comm, weft_stream stream);
+
+/* The result of an operation; a failure of the job becomes that of the communicator. */
+ncclResult_t comm_result(ncclComm_t comm, weft_status status);
+
+/* Makes a communicator in the calling thread, or with config->blocking == 0 in one of its own. */
+ncclResult_t comm_start(ncclComm_t comm);
+
+/* ------------------------------------------------------------------------------------ group.c */
+
+enum operation {
+    ALL_REDUCE,
+    REDUCE,
+    REDUCE_SCATTER,
+    BROADCAST,
+    ALL_GATHER,
+    ALL_TO_ALL,
+    GATHER,
+    SCATTER,
+    SEND,
+    RECV
+};
+
+struct nccl_call {
+    enum operation what;
+    ncclComm_t comm;
+    const void *src;
+    void *dst;
+    size_t n;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    int root; /* or peer */
+    weft_stream stream;
+};
+
+bool group_is_open(void);
+
+/* Makes a call, or keeps it for the end of the group. */
+ncclResult_t group_add(const struct nccl_call *call);
+
+/* Starts a communicator, or keeps it for the end of the group. */
+ncclResult_t group_start_comm(ncclComm_t comm);
+
+/* Runs function(argument of each) at the same time, in the contexts of the communicators. */
+ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(ncclComm_t, void *),
+                           void **arguments);
+
+/* ------------------------------------------------------------------------------- collective.c */
+
+ncclResult_t collective_run(const struct nccl_call *call);
+const char *operation_name(enum operation what);
+size_t type_bytes(ncclDataType_t type); /* 0: no type */
+
+/* ---------------------------------------------------------------------------------- message.c */
+
+/* Collective, when a communicator is made. */
+ncclResult_t messages_open(ncclComm_t comm);
+void messages_close(ncclComm_t comm);
+
+/* Runs sends and receives at the same time; those with one peer match in their order. */
+ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory and windows. Operations take any memory, so registration changes nothing. */
+#include "nccl/comm.h"
+
+#include <stdlib.h>
+
+struct ncclWindow_vidmem {
+    ncclComm_t comm;
+    void *address;
+    size_t bytes;
+};
+
+ncclResult_t ncclMemAlloc(void **address, size_t bytes)
+{
+    if (!address || !bytes)
+        return nccl_fail(ncclInvalidArgument, "ncclMemAlloc: %s",
+                         address ? "0 bytes" : "the result is null");
+    if (!driver_load())
+        return ncclSystemError;
+    if (!driver_context())
+        driver_use_device(0);
+    return driver_alloc(address, bytes);
+}
+
+ncclResult_t ncclMemFree(void *address)
+{
+    if (!address)
+        return ncclSuccess;
+    return driver_load() ? driver_free(address) : ncclSystemError;
+}
+
+static ncclResult_t check_range(const char *function, ncclComm_t comm, const void *address,
+                                size_t bytes, const void *result_at)
+{
+    ncclResult_t result = comm_enter(comm, function);
+    if (result)
+        return result;
+    if (!address || !bytes || !result_at)
+        result = nccl_fail(ncclInvalidArgument, "%s: %zu bytes at %p%s", function, bytes, address,
+                           result_at ? "" : ", and the result is null");
+    comm_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address, size_t bytes, void **handle)
+{
+    ncclResult_t result = check_range("ncclCommRegister", comm, address, bytes, handle);
+    if (!result)
+        *handle = address;
+    return result;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    (void)handle;
+    ncclResult_t result = comm_enter(comm, "ncclCommDeregister");
+    if (!result)
+        comm_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes,
+                                    ncclWindow_t *window, int flags)
+{
+    (void)flags;
+    ncclResult_t result = check_range("ncclCommWindowRegister", comm, address, bytes, window);
+    if (result)
+        return result;
+    *window = malloc(sizeof **window);
+    if (!*window)
+        return nccl_fail(ncclSystemError, "ncclCommWindowRegister: no memory");
+    **window = (struct ncclWindow_vidmem){comm, address, bytes};
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    if (window && window->comm != comm)
+        return nccl_fail(ncclInvalidArgument,
+                         "ncclCommWindowDeregister: the window is of another communicator");
+    free(window);
+    return ncclSuccess;
+}

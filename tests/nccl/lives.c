@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How communicators begin, end and fail. Argument: the case. */
+#include "nccl_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+static const char *which;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void sum(ncclComm_t comm, int *n_of)
+{
+    float *at = gpu_memory(sizeof *at), value;
+    int rank, n;
+    OK(ncclCommUserRank(comm, &rank));
+    OK(ncclCommCount(comm, &n));
+    value = (float)(rank + 1);
+    to_gpu(at, &value, sizeof value);
+    OK(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL));
+    finish(NULL);
+    from_gpu(&value, at, sizeof value);
+    CHECK(value == (float)(n * (n + 1) / 2));
+    gpu_free(at);
+    if (n_of)
+        *n_of = n;
+}
+
+/* Two communicators of the same ranks, children that outlive their parents, a rank without one. */
+static void splits(ncclUniqueId id)
+{
+    ncclComm_t comm, by_parity, reversed, none;
+    int n, rank;
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    OK(ncclCommSplit(comm, me % 2, me, &by_parity, NULL));
+    OK(ncclCommSplit(comm, 0, -me, &reversed, NULL));
+    OK(ncclCommSplit(comm, me == 0 ? NCCL_SPLIT_NOCOLOR : 5, 0, &none, NULL));
+    CHECK((none == NULL) == (me == 0));
+    OK(ncclCommUserRank(reversed, &rank));
+    CHECK(rank == ranks - 1 - me);
+    sum(comm, &n);
+    CHECK(n == ranks);
+    OK(ncclCommDestroy(comm));
+    sum(by_parity, &n);
+    CHECK(n == (ranks + 1 - me % 2) / 2);
+    sum(reversed, &n);
+    CHECK(n == ranks);
+    if (none)
+        sum(none, NULL);
+    OK(ncclCommDestroy(by_parity));
+    OK(ncclCommDestroy(reversed));
+    OK(ncclCommDestroy(none));
+}
+
+static void errors(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    float *at = gpu_memory(64), host = 0;
+    ncclRedOp_t op;
+    int n;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    FAILS(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument, "rank 0 of 0 ranks");
+    FAILS(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument, "rank 2 of 2 ranks");
+    FAILS(ncclCommInitRank(NULL, 1, id, 0), ncclInvalidArgument, "comm is null");
+    config.magic = 1;
+    FAILS(ncclCommInitRankConfig(&comm, ranks, id, me, &config), ncclInvalidArgument,
+          "NCCL_CONFIG_INITIALIZER");
+    FAILS(ncclCommCount(NULL, &n), ncclInvalidArgument, "the communicator is null");
+    FAILS(ncclGroupEnd(), ncclInvalidUsage, "without ncclGroupStart");
+    FAILS(ncclGetUniqueId(NULL), ncclInvalidArgument, "id is null");
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    FAILS(ncclAllReduce(at, at, 1, (ncclDataType_t)99, ncclSum, comm, NULL), ncclInvalidArgument,
+          "99 is no type");
+    FAILS(ncclAllReduce(at, at, 1, ncclFloat, (ncclRedOp_t)77, comm, NULL), ncclInvalidArgument,
+          "operator 77 is none");
+    FAILS(ncclAllReduce(at, at, 1, ncclInt, ncclAvg, comm, NULL), ncclInvalidUsage,
+          "ncclAvg of ncclInt32");
+    FAILS(ncclBroadcast(at, at, 1, ncclFloat, ranks, comm, NULL), ncclInvalidArgument, "root is");
+    FAILS(ncclSend(at, 1, ncclFloat, -1, comm, NULL), ncclInvalidArgument, "peer is -1");
+    FAILS(ncclAllReduce(&host, &host, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument,
+          "nor memory that GPU");
+    host = 3;
+    OK(ncclRedOpCreatePreMulSum(&op, &host, ncclFloat, ncclScalarHostImmediate, comm));
+    FAILS(ncclAllReduce(at, at, 1, ncclDouble, op, comm, NULL), ncclInvalidArgument,
+          "made for ncclFloat32");
+    to_gpu(at, &host, sizeof host);
+    OK(ncclAllReduce(at, at, 1, ncclFloat, op, comm, NULL));
+    finish(NULL);
+    from_gpu(&host, at, sizeof host);
+    CHECK(host == 9 * (float)ranks);
+    OK(ncclRedOpDestroy(op, comm));
+    FAILS(ncclRedOpDestroy(op, comm), ncclInvalidArgument, "none of this communicator");
+    sum(comm, NULL);
+    OK(ncclCommFinalize(comm));
+    FAILS(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidUsage,
+          "has been finalized");
+    OK(ncclCommDestroy(comm));
+    FAILS(ncclCommDestroy(comm), ncclInvalidArgument, "has been destroyed");
+}
+
+/* Rank 0 is killed: the others' operation ends, and they are told which rank. */
+static void dies(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    ncclResult_t error = ncclSuccess;
+    float *at = gpu_memory(64);
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    sum(comm, NULL);
+    if (me == 0)
+        raise(SIGKILL);
+    double begun = seconds();
+    ncclResult_t result = ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL);
+    CHECK(result == ncclSuccess || result == ncclRemoteError);
+    finish(NULL);
+    while (error == ncclSuccess && seconds() - begun < 5)
+        OK(ncclCommGetAsyncError(comm, &error));
+    CHECK(error == ncclRemoteError);
+    CHECK(strstr(ncclGetLastError(comm), "PE 0"));
+    FAILS(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL), ncclRemoteError, "PE 0");
+    OK(ncclCommAbort(comm));
+    CHECK(seconds() - begun < 4);
+}
+
+static void *abort_soon(void *comm)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);
+    OK(ncclCommAbort(comm));
+    return NULL;
+}
+
+/* Rank 1 comes to no operation; another thread of rank 0 aborts. */
+static void aborts(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    pthread_t thread;
+    ncclResult_t error = ncclSuccess;
+    float *at = gpu_memory(64);
+    double begun = seconds();
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    if (me == 0) {
+        CHECK(!pthread_create(&thread, NULL, abort_soon, comm));
+        ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL);
+        finish(NULL);
+        CHECK(!pthread_join(thread, NULL));
+    } else {
+        while (error == ncclSuccess && seconds() - begun < 10)
+            OK(ncclCommGetAsyncError(comm, &error));
+        CHECK(error == ncclRemoteError);
+        CHECK(strstr(ncclGetLastError(comm), "PE 0 canceled the job: ncclCommAbort"));
+        OK(ncclCommDestroy(comm));
+    }
+    CHECK(seconds() - begun < 8);
+}
+
+static void starts_later(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclResult_t state = ncclInProgress;
+    float *at = gpu_memory(64);
+    config.blocking = 0;
+    if (me)
+        nanosleep(&(struct timespec){.tv_nsec = 300 * 1000 * 1000}, NULL);
+    CHECK(ncclCommInitRankConfig(&comm, ranks, id, me, &config) == ncclInProgress);
+    if (!me)
+        FAILS(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidUsage,
+              "is being set up");
+    while (state == ncclInProgress)
+        OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(state == ncclSuccess);
+    sum(comm, NULL);
+    OK(ncclCommDestroy(comm));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*body)(ncclUniqueId id);
+        int ranks, killed;
+    } cases[] = {{"splits", splits, 4, 0},
+                 {"errors", errors, 2, 0},
+                 {"dies", dies, 3, 128 + 9},
+                 {"aborts", aborts, 2, 0},
+                 {"later", starts_later, 2, 0}};
+    which = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int expected[8] = {cases[i].killed};
+        if (!strcmp(cases[i].name, which))
+            return run_ranks(cases[i].ranks, cases[i].body, expected);
+    }
+    fprintf(stderr, "there is no case \"%s\"\n", which);
+    return 2;
+}
