@@ -34,9 +34,10 @@ size_t type_bytes(ncclDataType_t type)
 
 const char *operation_name(enum operation what)
 {
-    static const char *const names[] = {
-        "ncclAllReduce", "ncclReduce", "ncclReduceScatter", "ncclBroadcast", "ncclAllGather",
-        "ncclAlltoAll",  "ncclGather", "ncclScatter",       "ncclSend",      "ncclRecv"};
+    static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
+                                        "ncclBroadcast", "ncclAllGather", "ncclAlltoAll",
+                                        "ncclGather",    "ncclScatter",   "ncclPutSignal",
+                                        "ncclSend",      "ncclRecv",      "ncclWaitSignal"};
     return names[what];
 }
 
@@ -308,25 +309,29 @@ static ncclResult_t begin(const struct nccl_call *call)
 ncclResult_t ncclAllReduce(const void *src, void *dst, size_t n, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){ALL_REDUCE, comm, src, dst, n, type, op, 0, stream});
+    return begin(
+        &(struct nccl_call){ALL_REDUCE, comm, src, dst, n, type, op, 0, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclReduce(const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
                         int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){REDUCE, comm, src, dst, n, type, op, root, stream});
+    return begin(
+        &(struct nccl_call){REDUCE, comm, src, dst, n, type, op, root, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t n, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){REDUCE_SCATTER, comm, src, dst, n, type, op, 0, stream});
+    return begin(
+        &(struct nccl_call){REDUCE_SCATTER, comm, src, dst, n, type, op, 0, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclBroadcast(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){BROADCAST, comm, src, dst, n, type, ncclSum, root, stream});
+    return begin(
+        &(struct nccl_call){BROADCAST, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclBcast(void *buffer, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
@@ -338,35 +343,94 @@ ncclResult_t ncclBcast(void *buffer, size_t n, ncclDataType_t type, int root, nc
 ncclResult_t ncclAllGather(const void *src, void *dst, size_t n, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){ALL_GATHER, comm, src, dst, n, type, ncclSum, 0, stream});
+    return begin(
+        &(struct nccl_call){ALL_GATHER, comm, src, dst, n, type, ncclSum, 0, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclAlltoAll(const void *src, void *dst, size_t n, ncclDataType_t type,
                           ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){ALL_TO_ALL, comm, src, dst, n, type, ncclSum, 0, stream});
+    return begin(
+        &(struct nccl_call){ALL_TO_ALL, comm, src, dst, n, type, ncclSum, 0, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclGather(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
                         ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){GATHER, comm, src, dst, n, type, ncclSum, root, stream});
+    return begin(
+        &(struct nccl_call){GATHER, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclScatter(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
                          ncclComm_t comm, cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){SCATTER, comm, src, dst, n, type, ncclSum, root, stream});
+    return begin(
+        &(struct nccl_call){SCATTER, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclSend(const void *src, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){SEND, comm, src, NULL, n, type, ncclSum, peer, stream});
+    return begin(
+        &(struct nccl_call){SEND, comm, src, NULL, n, type, ncclSum, peer, stream, NULL, 0, 0});
 }
 
 ncclResult_t ncclRecv(void *dst, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return begin(&(struct nccl_call){RECV, comm, NULL, dst, n, type, ncclSum, peer, stream});
+    return begin(
+        &(struct nccl_call){RECV, comm, NULL, dst, n, type, ncclSum, peer, stream, NULL, 0, 0});
 }
+
+/* ------------------------------------------------------------------ with a configuration */
+
+static ncclResult_t check_config(const char *function, const ncclCollConfig_t *config)
+{
+    if (!config || (config->size >= offsetof(ncclCollConfig_t, ext) &&
+                    config->magic == (unsigned)NCCL_API_MAGIC))
+        return ncclSuccess;
+    return nccl_fail(ncclInvalidArgument,
+                     "%s: the configuration has size %zu and magic 0x%x: begin with "
+                     "NCCL_COLLCONFIG_INITIALIZER",
+                     function, config->size, config->magic);
+}
+
+#define WITH_CONFIG(name, parameters, arguments)                                                   \
+    ncclResult_t name##Config parameters                                                           \
+    {                                                                                              \
+        ncclResult_t result = check_config(#name "Config", config);                                \
+        return result ? result : name arguments;                                                   \
+    }
+
+WITH_CONFIG(ncclAllReduce,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
+             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, op, comm, stream))
+WITH_CONFIG(ncclReduce,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
+             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, op, root, comm, stream))
+WITH_CONFIG(ncclReduceScatter,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
+             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, op, comm, stream))
+WITH_CONFIG(ncclBroadcast,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+             cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, root, comm, stream))
+WITH_CONFIG(ncclAllGather,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
+             cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, comm, stream))
+WITH_CONFIG(ncclAlltoAll,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
+             cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, comm, stream))
+WITH_CONFIG(ncclGather,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+             cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, root, comm, stream))
+WITH_CONFIG(ncclScatter,
+            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+             cudaStream_t stream, const ncclCollConfig_t *config),
+            (src, dst, n, type, root, comm, stream))

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static const uint64_t COMM_MARK = UINT64_C(0x5745465443434c31);
-enum { HEAP_BYTES = 1 << 20, CONFIG_MAGIC = (int)0xcafebeef };
+enum { HEAP_BYTES = 1 << 20, MOST_SIGNALS = 64 };
 
 static struct ncclComm *all; /* under `lock` */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -126,6 +126,7 @@ static ncclComm_t new_comm(int rank, int size)
     comm->rank = rank;
     comm->size = size;
     comm->most_sms = -1;
+    comm->n_signals = 1;
     comm->blocking = true;
     pthread_mutex_init(&comm->order, NULL);
     atomic_store(&comm->state, COMM_STARTING);
@@ -148,7 +149,7 @@ static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
     if (!config)
         return ncclSuccess;
     if (config->size < offsetof(ncclConfig_t, blocking) + sizeof(int) ||
-        config->magic != (unsigned)CONFIG_MAGIC)
+        config->magic != (unsigned)NCCL_API_MAGIC)
         return nccl_fail(ncclInvalidArgument,
                          "the configuration has size %zu and magic 0x%x: begin with "
                          "NCCL_CONFIG_INITIALIZER",
@@ -161,6 +162,12 @@ static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
         comm->most_sms = config->maxCTAs;
     if (HAS(config, CTAPolicy) && config->CTAPolicy == 2) /* NCCL_CTA_POLICY_ZERO */
         comm->most_sms = 0;
+    if (HAS(config, numRmaSig) && config->numRmaSig != NCCL_CONFIG_UNDEF_INT) {
+        if (config->numRmaSig < 1 || config->numRmaSig > MOST_SIGNALS)
+            return nccl_fail(ncclInvalidArgument, "config->numRmaSig is %d: give 1 to %d",
+                             config->numRmaSig, MOST_SIGNALS);
+        comm->n_signals = config->numRmaSig;
+    }
     if (HAS(config, commName) && config->commName)
         snprintf(comm->name, sizeof comm->name, "%s", config->commName);
     return ncclSuccess;
@@ -185,12 +192,16 @@ static void show_pairs(ncclComm_t comm)
 
 static ncclResult_t open_job(ncclComm_t comm)
 {
-    weft_init_attr attr = {.size = sizeof attr,
-                           .thread = WEFT_THREAD_MULTIPLE,
-                           .heap_bytes = HEAP_BYTES,
-                           .unique_id = &comm->id,
-                           .unique_id_pe = comm->rank,
-                           .unique_id_npes = comm->size};
+    weft_init_attr attr = {
+        .size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE, .heap_bytes = HEAP_BYTES};
+    if (comm->process) {
+        attr.group = comm->process->group;
+        attr.group_pe = comm->rank;
+    } else {
+        attr.unique_id = &comm->id;
+        attr.unique_id_pe = comm->rank;
+        attr.unique_id_npes = comm->size;
+    }
     weft_set_interrupt(NULL, is_aborted, comm);
     weft_status status = weft_init(&comm->job, &attr);
     weft_set_interrupt(NULL, NULL, NULL);
@@ -251,6 +262,50 @@ ncclResult_t comm_start(ncclComm_t comm)
     return ncclInProgress;
 }
 
+/* The communicators among comms[0 ... n - 1] with the id of the first one. */
+static ncclResult_t join_ranks(ncclComm_t *comms, int n)
+{
+    int size = comms[0]->size, found = 0;
+    struct process_ranks *ranks = calloc(1, sizeof *ranks + (size_t)size * sizeof *ranks->comms);
+    if (!ranks)
+        return nccl_fail(ncclSystemError, "no memory");
+    for (int i = 0; i < n; i++) {
+        if (memcmp(&comms[i]->id, &comms[0]->id, sizeof comms[i]->id))
+            continue;
+        found++;
+        ranks->comms[comms[i]->rank] = comms[i];
+    }
+    ncclResult_t result = ncclSuccess;
+    if (found > 1 && found < size)
+        result = nccl_fail(ncclInvalidUsage,
+                           "%d of the %d ranks of a communicator are in this process: give each "
+                           "rank a process, or all ranks one",
+                           found, size);
+    else if (found > 1)
+        result = nccl_result(weft_group_create(size, &ranks->group));
+    if (result || found == 1) {
+        free(ranks);
+        return result;
+    }
+    ranks->n = ranks->left = size;
+    for (int rank = 0; rank < size && !result; rank++)
+        if (ranks->comms[rank])
+            ranks->comms[rank]->process = ranks;
+        else
+            result = nccl_fail(ncclInvalidArgument, "rank %d of a communicator is there twice",
+                               rank ? rank - 1 : 1);
+    return result;
+}
+
+ncclResult_t comm_join_ranks(ncclComm_t *comms, int n)
+{
+    ncclResult_t result = ncclSuccess;
+    for (int i = 0; i < n && !result; i++)
+        if (!comms[i]->process)
+            result = join_ranks(comms + i, n - i);
+    return result;
+}
+
 /* Makes a communicator of the current device. *made is null when it fails at once. */
 static ncclResult_t make_comm(const char *function, ncclComm_t *made, int size,
                               const ncclUniqueId *id, int rank, const ncclConfig_t *config)
@@ -262,6 +317,7 @@ static ncclResult_t make_comm(const char *function, ncclComm_t *made, int size,
         return nccl_fail(ncclInvalidArgument, "%s: rank %d of %d ranks", function, rank, size);
     if (!driver_load())
         return ncclSystemError;
+    nccl_begin_log();
     if (!driver_context() && !driver_use_device(0))
         return nccl_fail(ncclUnhandledCudaError,
                          "%s: there is no current device, and device 0 "
@@ -452,6 +508,54 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n_excluded, nccl
                                                 "ncclCommSplit() while all ranks live");
 }
 
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+    ncclResult_t result = check_comm(comm, "ncclCommGetUniqueId");
+    return result ? result : ncclGetUniqueId(id);
+}
+
+/* Existing ranks keep their numbers. One of them passes the id, new ranks pass it too. */
+static ncclResult_t grow(ncclComm_t comm, int size, const ncclUniqueId *id, ncclComm_t *made,
+                         const ncclConfig_t *config)
+{
+    struct split_choice own = {.color = id != NULL}, *every;
+    if (id)
+        own.id = *id;
+    ncclResult_t result = exchange(comm, &own, &every);
+    if (result)
+        return result;
+    int root = 0;
+    while (root < comm->size && !every[root].color)
+        root++;
+    if (root == comm->size)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommGrow: no rank passed an id");
+    else if (size < comm->size)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommGrow: %d ranks, and there are %d", size,
+                           comm->size);
+    else
+        result = make_comm("ncclCommGrow", made, size, &every[root].id, comm->rank, config);
+    free(every);
+    return result;
+}
+
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
+                          ncclComm_t *made, ncclConfig_t *config)
+{
+    if (!made || (!comm && !id))
+        return nccl_fail(ncclInvalidArgument, "ncclCommGrow: %s is null", made ? "id" : "newcomm");
+    if (!comm)
+        return make_comm("ncclCommGrow", made, ranks, id, rank, config);
+    ncclResult_t result = comm_enter(comm, "ncclCommGrow");
+    if (result)
+        return result;
+    void *context = driver_context();
+    driver_set_context(comm->context);
+    result = grow(comm, ranks, id, made, config);
+    driver_set_context(context);
+    comm_leave(comm);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------- end */
 
 static void join_starter(ncclComm_t comm)
@@ -461,13 +565,38 @@ static void join_starter(ncclComm_t comm)
     comm->threaded = false;
 }
 
+static ncclResult_t close_one(ncclComm_t comm, void *nothing)
+{
+    (void)nothing;
+    close_job(comm);
+    return ncclSuccess;
+}
+
+/* One thread may end the ranks of a process one by one, so the last of them ends all. */
+static void end_of_process(struct process_ranks *ranks)
+{
+    pthread_mutex_lock(&lock);
+    bool last = --ranks->left == 0;
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    group_run_all(ranks->n, ranks->comms, close_one, NULL);
+    weft_group_destroy(ranks->group);
+    free(ranks);
+}
+
 /* Ends the communicator's job. */
 static void end_comm(ncclComm_t comm, int state)
 {
     void *context = driver_context();
+    struct process_ranks *ranks = comm->process;
     join_starter(comm);
     driver_set_context(comm->context);
-    close_job(comm);
+    if (ranks)
+        end_of_process(ranks);
+    else
+        close_job(comm);
+    comm->process = NULL;
     driver_set_context(context);
     atomic_store(&comm->state, state);
 }
@@ -542,6 +671,40 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
         comm_result(comm, weft_job_status(comm->job));
     *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
     return ncclSuccess;
+}
+
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *bytes)
+{
+    ncclResult_t result = comm_enter(comm, "ncclCommMemStats");
+    if (result)
+        return result;
+    weft_gpu_info gpu = {.size = sizeof gpu};
+    if (!bytes || (unsigned)stat > ncclStatGpuMemTotal)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommMemStats: statistic %d%s", (int)stat,
+                           bytes ? "" : ", and the result is null");
+    else
+        result = nccl_result(weft_gpu_query(comm->job, &gpu));
+    if (!result)
+        *bytes = stat < ncclStatGpuMemPersist ? 0 : gpu.heap_backed;
+    comm_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+    (void)flags;
+    ncclResult_t result = check_comm(comm, "ncclCommSuspend");
+    return result ? result
+                  : nccl_fail(ncclInvalidUsage, "ncclCommSuspend is not supported: a communicator "
+                                                "keeps its memory");
+}
+
+ncclResult_t ncclCommResume(ncclComm_t comm)
+{
+    ncclResult_t result = check_comm(comm, "ncclCommResume");
+    return result
+               ? result
+               : nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
 }
 
 #define QUERY(function, parameter, value)                                                          \

@@ -16,6 +16,14 @@
 
 struct messages;
 
+/* All ranks of a communicator in one process: PEs that are threads while they start, end, or run a
+ * group. */
+struct process_ranks {
+    weft_group *group;
+    int n, left; /* left: not destroyed, under the lock of comm.c */
+    struct ncclComm *comms[];
+};
+
 enum comm_state { COMM_STARTING = 1, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_FREED };
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
@@ -32,12 +40,15 @@ struct ncclComm {
     weft_team *team;
     weft_ctx *ctx;
     weft_unique_id id;
+    struct process_ranks *process; /* or NULL */
     int rank, size, most_sms;
     int device;              /* of CUDA, -1: not known yet */
     void *context;           /* of the driver, current in the thread that made the communicator */
     bool blocking, threaded; /* threaded: `starter` has not been joined */
     pthread_t starter;
     struct messages *messages;
+    int n_signals;
+    uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
     /* Collectives of one communicator run one after the other, on any stream. */
     pthread_mutex_t order;
     weft_stream last;      /* the stream of the last one */
@@ -72,6 +83,9 @@ ncclResult_t nccl_result(weft_status status);
 void nccl_info(const struct ncclComm *comm, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Once, with NCCL_DEBUG=INFO: names the variables of NCCL that have no effect. */
+void nccl_begin_log(void);
+
 /* The sentence that this thread kept last, "" for none. */
 const char *nccl_sentence(void);
 
@@ -83,6 +97,7 @@ void *driver_context(void); /* the current one, or NULL */
 void driver_set_context(void *context);
 int driver_device(void);            /* of the current context, -1: none */
 bool driver_use_device(int device); /* makes the primary context of a device current */
+/* Memory that peers can map, where the GPU has such. */
 ncclResult_t driver_alloc(void **address, size_t bytes);
 ncclResult_t driver_free(void *address);
 uint64_t driver_capture(weft_stream stream); /* id of the stream's capture, 0: none */
@@ -111,6 +126,10 @@ ncclResult_t comm_result(ncclComm_t comm, weft_status status);
 /* Makes a communicator in the calling thread, or with config->blocking == 0 in one of its own. */
 ncclResult_t comm_start(ncclComm_t comm);
 
+/* Before the communicators of a group start: makes those that have all their ranks here
+ * process_ranks. */
+ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
+
 /* ------------------------------------------------------------------------------------ group.c */
 
 enum operation {
@@ -122,8 +141,10 @@ enum operation {
     ALL_TO_ALL,
     GATHER,
     SCATTER,
+    PUT_SIGNAL,
     SEND,
-    RECV
+    RECV,
+    WAIT_SIGNAL
 };
 
 struct nccl_call {
@@ -136,6 +157,17 @@ struct nccl_call {
     ncclRedOp_t op;
     int root; /* or peer */
     weft_stream stream;
+    /* PUT_SIGNAL, which with n == 0 signals alone, and WAIT_SIGNAL, of n signals */
+    ncclWindow_t window;
+    size_t offset;
+    int signal;
+};
+
+struct ncclWindow_vidmem {
+    ncclComm_t comm;
+    void *address;
+    size_t bytes;
+    char *symmetric; /* the address for Weft, or NULL: peers cannot reach this memory */
 };
 
 bool group_is_open(void);
@@ -161,6 +193,10 @@ size_t type_bytes(ncclDataType_t type); /* 0: no type */
 /* Collective, when a communicator is made. */
 ncclResult_t messages_open(ncclComm_t comm);
 void messages_close(ncclComm_t comm);
+
+/* ------------------------------------------------------------------------------- one_sided.c */
+
+ncclResult_t signal_run(const struct nccl_call *call);
 
 /* Runs sends and receives at the same time; those with one peer match in their order. */
 ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);

@@ -5,7 +5,11 @@
 
 #include <dlfcn.h>
 
-typedef unsigned long long address_t; /* the driver's CUdeviceptr */
+#include "driver/gpu_api.h" /* types and constants */
+
+#include <stdlib.h>
+
+typedef CUdeviceptr address_t;
 
 static struct {
     int (*init)(unsigned);
@@ -17,6 +21,14 @@ static struct {
     int (*alloc)(address_t *, size_t);
     int (*free)(address_t);
     int (*capture_info)(weft_stream, int *, uint64_t *, void *, void *, void *);
+    int (*granularity)(size_t *, const CUmemAllocationProp *, int);
+    int (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, uint64_t);
+    int (*release)(CUmemGenericAllocationHandle);
+    int (*reserve)(address_t *, size_t, size_t, address_t, uint64_t);
+    int (*unreserve)(address_t, size_t);
+    int (*map)(address_t, size_t, size_t, CUmemGenericAllocationHandle, uint64_t);
+    int (*unmap)(address_t, size_t);
+    int (*allow)(address_t, size_t, const CUmemAccessDesc *, size_t);
     const char *missing;
 } driver;
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
@@ -36,6 +48,14 @@ static void load(void)
         {"cuMemAlloc_v2", &driver.alloc},
         {"cuMemFree_v2", &driver.free},
         {"cuStreamGetCaptureInfo_v2", &driver.capture_info},
+        {"cuMemGetAllocationGranularity", &driver.granularity},
+        {"cuMemCreate", &driver.create},
+        {"cuMemRelease", &driver.release},
+        {"cuMemAddressReserve", &driver.reserve},
+        {"cuMemAddressFree", &driver.unreserve},
+        {"cuMemMap", &driver.map},
+        {"cuMemUnmap", &driver.unmap},
+        {"cuMemSetAccess", &driver.allow},
     };
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     driver.missing = library ? NULL : "libcuda.so.1";
@@ -95,9 +115,59 @@ static ncclResult_t failed(int code, const char *what)
                 : ncclSuccess;
 }
 
+/* Memory that was mapped, which is freed by its size. */
+struct mapped_memory {
+    struct mapped_memory *next;
+    address_t at;
+    size_t bytes;
+};
+static struct mapped_memory *all_mapped;
+static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Creates `bytes` bytes that other processes can map, at *at. Returns a code of the driver. */
+static int map_new(address_t *at, size_t *bytes, int device)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes =
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device},
+                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    size_t unit = 0;
+    int code = driver.granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (code)
+        return code;
+    *bytes = (*bytes + unit - 1) / unit * unit;
+    code = driver.create(&handle, *bytes, &properties, 0);
+    if (code)
+        return code;
+    code = driver.reserve(at, *bytes, 0, 0, 0);
+    if (!code && (code = driver.map(*at, *bytes, 0, handle, 0)) != 0)
+        driver.unreserve(*at, *bytes);
+    else if (!code && (code = driver.allow(*at, *bytes, &access, 1)) != 0) {
+        driver.unmap(*at, *bytes);
+        driver.unreserve(*at, *bytes);
+    }
+    driver.release(handle); /* the mapping keeps it */
+    return code;
+}
+
 ncclResult_t driver_alloc(void **address, size_t bytes)
 {
     address_t at = 0;
+    int device;
+    struct mapped_memory *mapped = malloc(sizeof *mapped);
+    size_t whole = bytes;
+    if (mapped && !driver.get_device(&device) && !map_new(&at, &whole, device)) {
+        pthread_mutex_lock(&mapped_lock);
+        *mapped = (struct mapped_memory){all_mapped, at, whole};
+        all_mapped = mapped;
+        pthread_mutex_unlock(&mapped_lock);
+        *address = (void *)(uintptr_t)at;
+        return ncclSuccess;
+    }
+    free(mapped);
     int code = driver.alloc(&at, bytes);
     *address = (void *)(uintptr_t)at;
     return failed(code, "cuMemAlloc");
@@ -105,7 +175,22 @@ ncclResult_t driver_alloc(void **address, size_t bytes)
 
 ncclResult_t driver_free(void *address)
 {
-    return failed(driver.free((uintptr_t)address), "cuMemFree");
+    address_t at = (uintptr_t)address;
+    pthread_mutex_lock(&mapped_lock);
+    struct mapped_memory **place = &all_mapped, *found;
+    while (*place && (*place)->at != at)
+        place = &(*place)->next;
+    found = *place;
+    if (found)
+        *place = found->next;
+    pthread_mutex_unlock(&mapped_lock);
+    if (!found)
+        return failed(driver.free(at), "cuMemFree");
+    int code = driver.unmap(at, found->bytes);
+    if (!code)
+        code = driver.unreserve(at, found->bytes);
+    free(found);
+    return failed(code, "cuMemUnmap");
 }
 
 uint64_t driver_capture(weft_stream stream)

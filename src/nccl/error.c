@@ -66,6 +66,30 @@ static void write_line(const char *kind, const struct ncclComm *comm, const char
     fflush(log_file);
 }
 
+extern char **environ;
+
+/* NCCL_DEBUG=INFO: which of NCCL's variables have no effect. */
+static void report_environment(void)
+{
+    for (char **variable = environ; *variable; variable++) {
+        size_t length = strcspn(*variable, "=");
+        bool known = !strncmp(*variable, "NCCL_DEBUG", strlen("NCCL_DEBUG"));
+        if (strncmp(*variable, "NCCL_", strlen("NCCL_")) || known)
+            continue;
+        char words[256];
+        snprintf(words, sizeof words, "%.*s has no effect; `weft env` lists Weft's variables",
+                 (int)(length < 100 ? length : 100), *variable);
+        write_line("INFO", NULL, words);
+    }
+}
+
+void nccl_begin_log(void)
+{
+    static pthread_once_t reported = PTHREAD_ONCE_INIT;
+    if (is_logged(LEVEL_INFO))
+        pthread_once(&reported, report_environment);
+}
+
 ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
 {
     va_list arguments;
@@ -136,14 +160,10 @@ ncclResult_t nccl_result(weft_status status)
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const words[ncclNumResults] = {"no error",
-                                                      "a call of CUDA failed",
-                                                      "a call of the system failed",
-                                                      "internal error",
-                                                      "invalid argument",
-                                                      "invalid usage",
-                                                      "a rank has ended",
-                                                      "in progress"};
+    static const char *const words[ncclNumResults] = {
+        "no error",         "a call of CUDA failed", "a call of the system failed",
+        "internal error",   "invalid argument",      "invalid usage",
+        "a rank has ended", "in progress",           "time is up"};
     return (unsigned)result < ncclNumResults ? words[result] : "no result of NCCL";
 }
 

@@ -44,11 +44,24 @@ static ncclResult_t no_memory(void)
     return nccl_fail(ncclSystemError, "no memory for the calls of a group");
 }
 
+static ncclResult_t run_one(const struct nccl_call *call)
+{
+    switch (call->what) {
+    case SEND:
+    case RECV:
+        return messages_run(call->comm, call, 1);
+    case PUT_SIGNAL:
+    case WAIT_SIGNAL:
+        return signal_run(call);
+    default:
+        return collective_run(call);
+    }
+}
+
 ncclResult_t group_add(const struct nccl_call *call)
 {
-    bool message = call->what == SEND || call->what == RECV;
     if (!group.depth)
-        return message ? messages_run(call->comm, call, 1) : collective_run(call);
+        return run_one(call);
     if (!make_room(&group.calls, group.n_calls, &group.room, sizeof *group.calls))
         return group.error = no_memory();
     group.calls[group.n_calls++] = *call;
@@ -122,22 +135,34 @@ struct batch {
     int n;
 };
 
-/* Collectives in their order, then messages, which run at the same time. */
+static bool is_message(const struct nccl_call *call)
+{
+    return call->what == SEND || call->what == RECV;
+}
+
+/* Collectives and puts in their order, then messages, which run at the same time, then waits. */
 static ncclResult_t run_batch(ncclComm_t comm, void *argument)
 {
     struct batch *batch = argument;
-    ncclResult_t result = comm_enter(comm, "ncclGroupEnd");
-    if (result)
+    struct nccl_call *messages = calloc((size_t)batch->n, sizeof *messages);
+    ncclResult_t result = messages ? comm_enter(comm, "ncclGroupEnd") : no_memory();
+    int n = 0;
+    if (result) {
+        free(messages);
         return result;
-    int messages = 0;
+    }
     for (int i = 0; i < batch->n && !result; i++)
-        if (batch->calls[i].what == SEND || batch->calls[i].what == RECV)
-            batch->calls[messages++] = batch->calls[i];
-        else
-            result = collective_run(&batch->calls[i]);
-    if (!result && messages)
-        result = messages_run(comm, batch->calls, messages);
+        if (is_message(&batch->calls[i]))
+            messages[n++] = batch->calls[i];
+        else if (batch->calls[i].what != WAIT_SIGNAL)
+            result = run_one(&batch->calls[i]);
+    if (!result && n)
+        result = messages_run(comm, messages, n);
+    for (int i = 0; i < batch->n && !result; i++)
+        if (batch->calls[i].what == WAIT_SIGNAL)
+            result = run_one(&batch->calls[i]);
     comm_leave(comm);
+    free(messages);
     return result;
 }
 
@@ -212,7 +237,9 @@ static ncclResult_t start_one(ncclComm_t comm, void *nothing)
 
 static ncclResult_t run_group(struct call_group *g)
 {
-    ncclResult_t result = ncclSuccess;
+    ncclResult_t result = comm_join_ranks(g->starts, g->n_starts);
+    if (result)
+        return result;
     if (g->n_starts == 1)
         result = comm_start(g->starts[0]);
     else if (g->n_starts)

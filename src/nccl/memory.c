@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory and windows. Operations take any memory, so registration changes nothing. */
+/* Memory and windows. Collectives and messages take any memory, so ncclCommRegister() changes
+ * nothing. A window is symmetric memory where it is memory of ncclMemAlloc(), or such. */
 #include "nccl/comm.h"
 
 #include <stdlib.h>
-
-struct ncclWindow_vidmem {
-    ncclComm_t comm;
-    void *address;
-    size_t bytes;
-};
 
 ncclResult_t ncclMemAlloc(void **address, size_t bytes)
 {
@@ -66,10 +61,30 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes
     ncclResult_t result = check_range("ncclCommWindowRegister", comm, address, bytes, window);
     if (result)
         return result;
+    void *symmetric = NULL;
+    weft_status status = weft_register_symmetric(comm->job, address, bytes, &symmetric);
+    if (status == WEFT_ERR_PEER_DEAD || status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_JOB)
+        return comm_result(comm, status);
+    if (status)
+        nccl_info(comm, "ranks put nothing into a window of %zu bytes: %s", bytes,
+                  weft_last_error());
     *window = malloc(sizeof **window);
     if (!*window)
         return nccl_fail(ncclSystemError, "ncclCommWindowRegister: no memory");
-    **window = (struct ncclWindow_vidmem){comm, address, bytes};
+    **window = (struct ncclWindow_vidmem){comm, address, bytes, status ? NULL : symmetric};
+    return ncclSuccess;
+}
+
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **address)
+{
+    ncclResult_t result = comm_enter(comm, "ncclWinGetUserPtr");
+    if (result)
+        return result;
+    comm_leave(comm);
+    if (!window || !address)
+        return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: the %s is null",
+                         window ? "result" : "window");
+    *address = window->address;
     return ncclSuccess;
 }
 
@@ -78,6 +93,9 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
     if (window && window->comm != comm)
         return nccl_fail(ncclInvalidArgument,
                          "ncclCommWindowDeregister: the window is of another communicator");
+    ncclResult_t result = ncclSuccess;
+    if (window && window->symmetric && atomic_load(&comm->state) == COMM_READY)
+        result = comm_result(comm, weft_unregister_symmetric(comm->job, window->symmetric));
     free(window);
-    return ncclSuccess;
+    return result;
 }

@@ -52,7 +52,9 @@ ncclResult_t messages_open(ncclComm_t comm)
     comm->messages = m;
     m->slot_bytes = slot_size(comm->size);
     void *memory = NULL;
-    size_t bytes = slots * (m->slot_bytes + sizeof *m->full + sizeof *m->busy);
+    size_t signals = ranks * (size_t)comm->n_signals;
+    size_t bytes = slots * (m->slot_bytes + sizeof *m->full + sizeof *m->busy) +
+                   signals * sizeof *comm->signals;
     ncclResult_t result =
         nccl_result(weft_alloc(comm->job, WEFT_GPU, bytes, 256, WEFT_ALLOC_ZERO, &memory));
     if (result)
@@ -60,6 +62,7 @@ ncclResult_t messages_open(ncclComm_t comm)
     m->rings = memory;
     m->full = (uint64_t *)(void *)(m->rings + slots * m->slot_bytes);
     m->busy = m->full + slots;
+    comm->signals = m->busy + slots;
     return driver_event_create(&m->begun);
 }
 

@@ -13,8 +13,8 @@ source=$1 objects=${2:-}
 cd "$source"
 
 # From the bottom up. Modules in one word, split by "=", are at one height: neither includes the other.
-order='base driver machine=boot memory box gpu path proxy job file ops shmem=nvshmem tool'
-may_export='ops shmem nvshmem'
+order='base driver machine=boot memory box gpu path proxy job file ops shmem=nvshmem=nccl tool'
+may_export='ops shmem nvshmem nccl'
 failed=0
 
 modules() { echo "$order" | tr ' =' '\n\n'; }

@@ -2,6 +2,7 @@
 /* How communicators begin, end and fail. Argument: the case. */
 #include "nccl_test.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -178,17 +179,107 @@ static void starts_later(ncclUniqueId id)
     OK(ncclCommDestroy(comm));
 }
 
+/* Ranks 0 and 1 grow by ranks 2 and 3, which have no communicator. */
+static void grows(ncclUniqueId id)
+{
+    ncclComm_t small, large;
+    ncclUniqueId more;
+    int n, rank, fd;
+    char path[128];
+    snprintf(path, sizeof path, "/tmp/weft-test-nccl-grow-%d", (int)getppid());
+    if (me > 1) { /* the program brings the id to new ranks */
+        while ((fd = open(path, O_RDONLY)) < 0 || read(fd, &more, sizeof more) != sizeof more) {
+            if (fd >= 0)
+                close(fd);
+            nanosleep(&(struct timespec){.tv_nsec = 5 * 1000 * 1000}, NULL);
+        }
+        close(fd);
+        OK(ncclCommGrow(NULL, ranks, &more, me, &large, NULL));
+    } else {
+        OK(ncclCommInitRank(&small, 2, id, me));
+        if (me == 1) {
+            OK(ncclCommGetUniqueId(small, &more));
+            fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+            CHECK(fd >= 0 && write(fd, &more, sizeof more) == sizeof more);
+            close(fd);
+        }
+        OK(ncclCommGrow(small, ranks, me == 1 ? &more : NULL, -1, &large, NULL));
+        sum(small, &n);
+        CHECK(n == 2);
+        OK(ncclCommDestroy(small));
+    }
+    OK(ncclCommUserRank(large, &rank));
+    CHECK(rank == me);
+    sum(large, &n);
+    CHECK(n == ranks);
+    OK(ncclCommDestroy(large));
+    if (me == 1)
+        unlink(path);
+}
+
+enum { WINDOW = 1 << 20, PART = 5000 };
+
+/* Each rank puts a part into each other one's window, twice, with two signals. */
+static void windows(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclWindow_t window, plain;
+    ncclWaitSignalDesc_t waits[8];
+    unsigned char *at, *from = gpu_memory(PART), host[PART], *same;
+    uint64_t bytes;
+    cudaStream_t stream;
+    config.numRmaSig = 3;
+    OK(ncclCommInitRankConfig(&comm, ranks, id, me, &config));
+    CHECK(!cuda.stream_create(&stream, 1));
+    OK(ncclMemAlloc((void **)&at, WINDOW));
+    OK(ncclCommWindowRegister(comm, at, WINDOW, &window, NCCL_WIN_COLL_SYMMETRIC));
+    OK(ncclWinGetUserPtr(comm, window, (void **)&same));
+    CHECK(same == at);
+    OK(ncclCommMemStats(comm, ncclStatGpuMemTotal, &bytes));
+    CHECK(bytes > 0);
+    for (int round = 0; round < 2; round++) {
+        memset(host, 10 * me + round + 1, PART);
+        to_gpu(from, host, PART);
+        OK(ncclGroupStart());
+        for (int peer = 0; peer < ranks; peer++) {
+            waits[peer] = (ncclWaitSignalDesc_t){2, peer, 1, 0};
+            OK(ncclPutSignal(from, PART, ncclUint8, peer, window, (size_t)me * PART + 7, 1, 0, 0,
+                             comm, stream));
+            OK(ncclSignal(peer, 1, 0, 0, comm, stream));
+        }
+        OK(ncclWaitSignal(ranks, waits, comm, stream));
+        OK(ncclGroupEnd());
+        finish(stream);
+        for (int peer = 0; peer < ranks; peer++) {
+            from_gpu(host, at + peer * PART + 7, PART);
+            for (int i = 0; i < PART; i++)
+                CHECK(host[i] == 10 * peer + round + 1);
+        }
+        sum(comm, NULL); /* nobody puts again before all have looked */
+    }
+    FAILS(ncclPutSignal(from, PART, ncclUint8, 0, window, WINDOW - PART + 1, 0, 0, 0, comm, stream),
+          ncclInvalidArgument, "of a window of 1048576 bytes");
+    FAILS(ncclSignal(0, 3, 0, 0, comm, stream), ncclInvalidArgument, "has 3 (config->numRmaSig)");
+    OK(ncclCommWindowRegister(comm, from, PART, &plain, 0));
+    FAILS(ncclPutSignal(at, 1, ncclUint8, 0, plain, 0, 0, 0, 0, comm, stream), ncclInvalidUsage,
+          "allocate it with ncclMemAlloc()");
+    OK(ncclCommWindowDeregister(comm, plain));
+    OK(ncclCommWindowDeregister(comm, window));
+    OK(ncclMemFree(at));
+    OK(ncclCommDestroy(comm));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*body)(ncclUniqueId id);
         int ranks, killed;
-    } cases[] = {{"splits", splits, 4, 0},
-                 {"errors", errors, 2, 0},
-                 {"dies", dies, 3, 128 + 9},
-                 {"aborts", aborts, 2, 0},
-                 {"later", starts_later, 2, 0}};
+    } cases[] = {{"splits", splits, 4, 0},      {"errors", errors, 2, 0},
+                 {"dies", dies, 3, 128 + 9},    {"aborts", aborts, 2, 0},
+                 {"later", starts_later, 2, 0}, {"grows", grows, 4, 0},
+                 {"windows", windows, 3, 0}};
     which = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int expected[8] = {cases[i].killed};

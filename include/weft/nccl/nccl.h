@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's functions, as libweft-nccl has them: names, types and values are those of NCCL 2.28, so a
+/* NCCL's functions, as libweft-nccl has them: names, types and values are those of NCCL 2.31, so a
  * program compiled with either header runs with either library. A program compiled with this one
  * needs no CUDA header.
  *
@@ -11,23 +11,27 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define NCCL_MAJOR              2
-#define NCCL_MINOR              28
-#define NCCL_PATCH              9
-#define NCCL_SUFFIX             ""
-#define NCCL_VERSION(X, Y, Z)   ((X)*10000 + (Y)*100 + (Z))
-#define NCCL_VERSION_CODE       NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
-#define NCCL_UNIQUE_ID_BYTES    128
-#define NCCL_COMM_NULL          NULL
-#define NCCL_CONFIG_UNDEF_INT   INT_MIN
-#define NCCL_CONFIG_UNDEF_PTR   NULL
-#define NCCL_UNDEF_FLOAT        -1.0f
-#define NCCL_SPLIT_NOCOLOR      -1
-#define NCCL_WIN_DEFAULT        0x00
-#define NCCL_WIN_COLL_SYMMETRIC 0x01
-#define NCCL_SHRINK_DEFAULT     0x00
-#define NCCL_SHRINK_ABORT       0x01
+#define NCCL_MAJOR               2
+#define NCCL_MINOR               31
+#define NCCL_PATCH               2
+#define NCCL_SUFFIX              ""
+#define NCCL_VERSION(X, Y, Z)    ((X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION_CODE        NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#define NCCL_UNIQUE_ID_BYTES     128
+#define NCCL_COMM_NULL           NULL
+#define NCCL_CONFIG_UNDEF_INT    INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR    NULL
+#define NCCL_UNDEF_FLOAT         -1.0f
+#define NCCL_SPLIT_NOCOLOR       -1
+#define NCCL_WIN_DEFAULT         0x00
+#define NCCL_WIN_COLL_SYMMETRIC  0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_SHRINK_DEFAULT      0x00
+#define NCCL_SHRINK_ABORT        0x01
+#define NCCL_SUSPEND_MEM         0x01
+#define NCCL_API_MAGIC           0xcafebeef
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +54,7 @@ typedef enum {
     ncclInvalidUsage,
     ncclRemoteError,
     ncclInProgress,
+    ncclTimeout,
     ncclNumResults
 } ncclResult_t;
 
@@ -98,6 +103,9 @@ typedef struct {
     int splitShare, trafficClass;
     const char *commName; /* in messages */
     int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
+    int graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering, launchOrderImplicit;
+    int numRmaSig; /* signals from each rank, 1 ... 64 */
+    int rmaEagerInit, hostCftMode;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                    \
@@ -107,8 +115,43 @@ typedef struct {
             NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
             NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
-            NCCL_CONFIG_UNDEF_INT                                                                  \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                    \
     }
+
+/* Of one collective. Checked; nothing in it has an effect. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    void *ext;
+    int minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize;
+    const char *algSelection;
+    int forceAlgSelection, CTAPolicy;
+    uint64_t userProfilerTag;
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                                \
+    {                                                                                              \
+        sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_PTR,        \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1, NCCL_CONFIG_UNDEF_INT, 0              \
+    }
+
+/* opCnt signals from rank `peer`. */
+typedef struct {
+    int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+
+/* Bytes of GPU memory of a communicator. */
+typedef enum {
+    ncclStatGpuMemSuspend,
+    ncclStatGpuMemSuspended,
+    ncclStatGpuMemPersist,
+    ncclStatGpuMemTotal
+} ncclCommMemStat_t;
+
+typedef struct ncclParamHandle *ncclParamHandle_t;
 
 typedef struct {
     size_t size;
@@ -144,6 +187,13 @@ typedef struct {
     X(ncclResult_t, CommShrink,                                                                    \
       (ncclComm_t comm, int *excluded, int n_excluded, ncclComm_t *made, ncclConfig_t *config,     \
        int flags))                                                                                 \
+    X(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId * id))                         \
+    X(ncclResult_t, CommGrow,                                                                      \
+      (ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank, ncclComm_t *made,             \
+       ncclConfig_t *config))                                                                      \
+    X(ncclResult_t, CommSuspend, (ncclComm_t comm, int flags))                                     \
+    X(ncclResult_t, CommResume, (ncclComm_t comm))                                                 \
+    X(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t * bytes))     \
     X(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))                    \
     X(ncclResult_t, CommCount, (const ncclComm_t comm, int *count))                                \
     X(ncclResult_t, CommCuDevice, (const ncclComm_t comm, int *device))                            \
@@ -156,6 +206,7 @@ typedef struct {
     X(ncclResult_t, CommWindowRegister,                                                            \
       (ncclComm_t comm, void *address, size_t bytes, ncclWindow_t *window, int flags))             \
     X(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))                  \
+    X(ncclResult_t, WinGetUserPtr, (ncclComm_t comm, ncclWindow_t window, void **address))         \
     X(ncclResult_t, RedOpCreatePreMulSum,                                                          \
       (ncclRedOp_t * op, void *factor, ncclDataType_t type, ncclScalarResidence_t where,           \
        ncclComm_t comm))                                                                           \
@@ -192,6 +243,52 @@ typedef struct {
        cudaStream_t stream))                                                                       \
     X(ncclResult_t, Recv,                                                                          \
       (void *dst, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream))  \
+    X(ncclResult_t, AllReduceConfig,                                                               \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, ReduceConfig,                                                                  \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,        \
+       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config))                      \
+    X(ncclResult_t, ReduceScatterConfig,                                                           \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, BroadcastConfig,                                                               \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, AllGatherConfig,                                                               \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,                 \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, AlltoAllConfig,                                                                \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,                 \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, GatherConfig,                                                                  \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, ScatterConfig,                                                                 \
+      (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,       \
+       cudaStream_t stream, const ncclCollConfig_t *config))                                       \
+    X(ncclResult_t, PutSignal,                                                                     \
+      (const void *src, size_t n, ncclDataType_t type, int peer, ncclWindow_t window,              \
+       size_t offset, int signal, int context, unsigned flags, ncclComm_t comm,                    \
+       cudaStream_t stream))                                                                       \
+    X(ncclResult_t, Signal,                                                                        \
+      (int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream))   \
+    X(ncclResult_t, WaitSignal,                                                                    \
+      (int n, ncclWaitSignalDesc_t *waits, ncclComm_t comm, cudaStream_t stream))                  \
+    X(ncclResult_t, ParamBind, (ncclParamHandle_t * handle, const char *key))                      \
+    X(ncclResult_t, ParamGetI8, (ncclParamHandle_t handle, int8_t * value))                        \
+    X(ncclResult_t, ParamGetI16, (ncclParamHandle_t handle, int16_t * value))                      \
+    X(ncclResult_t, ParamGetI32, (ncclParamHandle_t handle, int32_t * value))                      \
+    X(ncclResult_t, ParamGetI64, (ncclParamHandle_t handle, int64_t * value))                      \
+    X(ncclResult_t, ParamGetU8, (ncclParamHandle_t handle, uint8_t * value))                       \
+    X(ncclResult_t, ParamGetU16, (ncclParamHandle_t handle, uint16_t * value))                     \
+    X(ncclResult_t, ParamGetU32, (ncclParamHandle_t handle, uint32_t * value))                     \
+    X(ncclResult_t, ParamGetU64, (ncclParamHandle_t handle, uint64_t * value))                     \
+    X(ncclResult_t, ParamGetStr, (ncclParamHandle_t handle, const char **value))                   \
+    X(ncclResult_t, ParamGet, (ncclParamHandle_t handle, void *value, int room, int *bytes))       \
+    X(ncclResult_t, ParamGetParameter, (const char *key, const char **value, int *bytes))          \
+    X(ncclResult_t, ParamGetAllParameterKeys, (const char ***keys, int *n))                        \
+    X(void, ParamDumpAll, (void))                                                                  \
     X(ncclResult_t, GroupStart, (void))                                                            \
     X(ncclResult_t, GroupEnd, (void))                                                              \
     X(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info))

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts into windows, and signals. Each rank counts, for each other one and each number of a signal,
+ * the signals that have come and that it has not waited for. A wait subtracts what it waited for,
+ * so that a CUDA graph may repeat it. */
+#include "nccl/comm.h"
+
+ncclResult_t signal_run(const struct nccl_call *call)
+{
+    ncclComm_t comm = call->comm;
+    size_t own = (size_t)comm->rank * (size_t)comm->n_signals + (size_t)call->signal;
+    size_t theirs = (size_t)call->root * (size_t)comm->n_signals + (size_t)call->signal;
+    size_t bytes = call->n * type_bytes(call->type);
+    weft_stream stream = call->stream;
+    weft_status status;
+    if (call->what == WAIT_SIGNAL) {
+        status =
+            weft_signal_wait_on_stream(comm->ctx, &comm->signals[theirs], WEFT_GE, call->n, stream);
+        if (!status)
+            status = weft_signal_on_stream(comm->ctx, &comm->signals[theirs], 0 - call->n,
+                                           WEFT_SIGNAL_ADD, comm->rank, stream);
+    } else if (bytes) {
+        status = weft_put_signal_on_stream(comm->ctx, call->window->symmetric + call->offset,
+                                           call->src, bytes, &comm->signals[own], 1,
+                                           WEFT_SIGNAL_ADD, call->root, stream);
+    } else {
+        status = weft_signal_on_stream(comm->ctx, &comm->signals[own], 1, WEFT_SIGNAL_ADD,
+                                       call->root, stream);
+    }
+    return comm_result(comm, status);
+}
+
+static ncclResult_t check_signal(const char *function, ncclComm_t comm, int peer, int signal,
+                                 int context, unsigned flags)
+{
+    if (peer < 0 || peer >= comm->size)
+        return nccl_fail(ncclInvalidArgument, "%s: peer is %d, and there are %d ranks", function,
+                         peer, comm->size);
+    if (signal < 0 || signal >= comm->n_signals)
+        return nccl_fail(ncclInvalidArgument,
+                         "%s: signal %d, and the communicator has %d (config->numRmaSig)", function,
+                         signal, comm->n_signals);
+    return context || flags ? nccl_fail(ncclInvalidUsage, "%s: context %d and flags %u: give 0",
+                                        function, context, flags)
+                            : ncclSuccess;
+}
+
+static ncclResult_t check_window(const struct nccl_call *call)
+{
+    const struct ncclWindow_vidmem *window = call->window;
+    size_t bytes = call->n * type_bytes(call->type);
+    if (!window || window->comm != call->comm)
+        return nccl_fail(ncclInvalidArgument, "ncclPutSignal: the window is %s",
+                         window ? "of another communicator" : "null");
+    if (!window->symmetric)
+        return nccl_fail(ncclInvalidUsage,
+                         "ncclPutSignal: peers cannot reach this window's memory; allocate it with "
+                         "ncclMemAlloc()");
+    if (call->offset > window->bytes || bytes > window->bytes - call->offset)
+        return nccl_fail(ncclInvalidArgument,
+                         "ncclPutSignal: %zu bytes at offset %zu of a window of %zu bytes", bytes,
+                         call->offset, window->bytes);
+    return bytes && !call->src ? nccl_fail(ncclInvalidArgument, "ncclPutSignal: the source is null")
+                               : ncclSuccess;
+}
+
+ncclResult_t ncclPutSignal(const void *src, size_t n, ncclDataType_t type, int peer,
+                           ncclWindow_t window, size_t offset, int signal, int context,
+                           unsigned flags, ncclComm_t comm, cudaStream_t stream)
+{
+    struct nccl_call call = {PUT_SIGNAL, comm, src,    NULL,   n,      type,
+                             ncclSum,    peer, stream, window, offset, signal};
+    ncclResult_t result = comm_enter(comm, "ncclPutSignal");
+    if (result)
+        return result;
+    if (!type_bytes(type))
+        result = nccl_fail(ncclInvalidArgument, "ncclPutSignal: %d is no type", (int)type);
+    if (!result)
+        result = check_signal("ncclPutSignal", comm, peer, signal, context, flags);
+    if (!result)
+        result = check_window(&call);
+    if (!result)
+        result = group_add(&call);
+    comm_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                        cudaStream_t stream)
+{
+    struct nccl_call call = {PUT_SIGNAL, comm, NULL,   NULL, 0, ncclUint8,
+                             ncclSum,    peer, stream, NULL, 0, signal};
+    ncclResult_t result = comm_enter(comm, "ncclSignal");
+    if (result)
+        return result;
+    result = check_signal("ncclSignal", comm, peer, signal, context, flags);
+    if (!result)
+        result = group_add(&call);
+    comm_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclWaitSignal(int n, ncclWaitSignalDesc_t *waits, ncclComm_t comm,
+                            cudaStream_t stream)
+{
+    ncclResult_t result = comm_enter(comm, "ncclWaitSignal");
+    if (result)
+        return result;
+    if (n < 0 || (n && !waits))
+        result = nccl_fail(ncclInvalidArgument, "ncclWaitSignal: %d waits at %p", n, (void *)waits);
+    for (int i = 0; i < n && !result; i++) {
+        const ncclWaitSignalDesc_t *w = &waits[i];
+        struct nccl_call call = {WAIT_SIGNAL,      comm,      NULL,    NULL,
+                                 (size_t)w->opCnt, ncclUint8, ncclSum, w->peer,
+                                 stream,           NULL,      0,       w->sigIdx};
+        result = check_signal("ncclWaitSignal", comm, w->peer, w->sigIdx, w->ctx, 0);
+        if (!result && w->opCnt < 0)
+            result = nccl_fail(ncclInvalidArgument, "ncclWaitSignal: opCnt is %d", w->opCnt);
+        if (!result && w->opCnt)
+            result = group_add(&call);
+    }
+    comm_leave(comm);
+    return result;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of one process: ncclCommInitAll(), and calls of one thread in groups. Argument: ranks.
+ */
+#include "nccl_test.h"
+
+enum { N = 1000 };
+
+int main(int argc, char **argv)
+{
+    ncclComm_t comms[8];
+    float *at[8], *got[8], host[N];
+    int devices[8];
+    cudaStream_t streams[8];
+    ranks = argc > 1 ? atoi(argv[1]) : 2;
+    me = 0;
+    use_gpu(0);
+    for (int r = 0; r < ranks; r++)
+        devices[r] = r % 2;
+    OK(ncclCommInitAll(comms, ranks, devices));
+    for (int r = 0; r < ranks; r++) {
+        int device, rank;
+        OK(ncclCommCuDevice(comms[r], &device));
+        OK(ncclCommUserRank(comms[r], &rank));
+        CHECK(device == devices[r] && rank == r);
+        use_gpu(devices[r]);
+        CHECK(!cuda.stream_create(&streams[r], 1));
+        at[r] = gpu_memory(sizeof host);
+        got[r] = gpu_memory(sizeof host);
+        for (int i = 0; i < N; i++)
+            host[i] = (float)(r + i % 7);
+        to_gpu(at[r], host, sizeof host);
+    }
+    OK(ncclGroupStart());
+    for (int r = 0; r < ranks; r++)
+        OK(ncclAllReduce(at[r], got[r], N, ncclFloat, ncclSum, comms[r], streams[r]));
+    OK(ncclGroupEnd());
+    for (int r = 0; r < ranks; r++) {
+        use_gpu(devices[r]);
+        finish(streams[r]);
+        from_gpu(host, got[r], sizeof host);
+        for (int i = 0; i < N; i++)
+            CHECK(host[i] == (float)(ranks * (ranks - 1) / 2 + ranks * (i % 7)));
+    }
+    OK(ncclGroupStart());
+    for (int r = 0; r < ranks; r++) {
+        OK(ncclSend(at[r], N, ncclFloat, (r + 1) % ranks, comms[r], streams[r]));
+        OK(ncclRecv(got[r], N, ncclFloat, (r + ranks - 1) % ranks, comms[r], streams[r]));
+    }
+    OK(ncclGroupEnd());
+    for (int r = 0; r < ranks; r++) {
+        use_gpu(devices[r]);
+        finish(streams[r]);
+        from_gpu(host, got[r], sizeof host);
+        for (int i = 0; i < N; i++)
+            CHECK(host[i] == (float)((r + ranks - 1) % ranks + i % 7));
+    }
+    OK(ncclGroupStart());
+    for (int r = 0; r < ranks; r++)
+        OK(ncclCommDestroy(comms[r]));
+    OK(ncclGroupEnd());
+    return 0;
+}
