@@ -278,16 +278,22 @@ static void fill_unused(struct nccl_call *c)
         c->src = c->dst;
 }
 
+weft_status collective_call(const struct nccl_call *call)
+{
+    return is_reduction(call->what) ? reduce(call) : move(call);
+}
+
 ncclResult_t collective_run(const struct nccl_call *call)
 {
     struct nccl_call c = *call;
     if (!c.n)
         return ncclSuccess;
-    fill_unused(&c);
+    if (!c.comm->stage)
+        fill_unused(&c);
     pthread_mutex_lock(&c.comm->order);
     ncclResult_t result = comm_follow(c.comm, c.stream);
     if (!result)
-        result = comm_result(c.comm, is_reduction(c.what) ? reduce(&c) : move(&c));
+        result = comm_result(c.comm, c.comm->stage ? staged_run(&c) : collective_call(&c));
     if (!result)
         result = comm_note(c.comm, c.stream);
     pthread_mutex_unlock(&c.comm->order);

@@ -184,10 +184,14 @@ static void show_pairs(ncclComm_t comm)
         weft_gpu_pair pair = {.size = sizeof pair};
         if (peer != comm->rank && !weft_gpu_pair_query(comm->job, peer, &pair))
             nccl_info(comm, "rank %d to rank %d: %s: %s", comm->rank, peer,
-                      pair.usable ? "kernels use its GPU memory directly"
-                                  : "through the host (weft explain says more)",
+                      weft_ptr(comm->job, comm->signals, peer)
+                          ? "kernels use its GPU memory directly"
+                          : "through the host (weft explain says more)",
                       pair.evidence);
     }
+    nccl_info(comm, "collectives: %s",
+              comm->stage ? "by the host, on copies in symmetric memory"
+                          : "by kernels, on the program's memory");
 }
 
 static ncclResult_t open_job(ncclComm_t comm)
@@ -210,6 +214,8 @@ static ncclResult_t open_job(ncclComm_t comm)
     comm->team = weft_team_world(comm->job);
     comm->ctx = weft_default_ctx(comm->job);
     ncclResult_t result = messages_open(comm);
+    if (!result)
+        result = staged_open(comm);
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;

@@ -47,6 +47,7 @@ struct ncclComm {
     bool blocking, threaded; /* threaded: `starter` has not been joined */
     pthread_t starter;
     struct messages *messages;
+    char *stage; /* of staged.c; NULL: collectives use the program's memory */
     int n_signals;
     uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
     /* Collectives of one communicator run one after the other, on any stream. */
@@ -187,6 +188,17 @@ ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(nc
 ncclResult_t collective_run(const struct nccl_call *call);
 const char *operation_name(enum operation what);
 size_t type_bytes(ncclDataType_t type); /* 0: no type */
+
+/* The call of Weft for a collective. */
+weft_status collective_call(const struct nccl_call *call);
+
+/* ----------------------------------------------------------------------------------- staged.c */
+
+/* Collective, when a communicator is made: allocates comm->stage where it is needed. */
+ncclResult_t staged_open(ncclComm_t comm);
+
+/* A collective through comm->stage. */
+weft_status staged_run(const struct nccl_call *call);
 
 /* ---------------------------------------------------------------------------------- message.c */
 
