@@ -6,8 +6,7 @@
 
 #define VALUE(name) printf("%s %lld\n", #name, (long long)(name));
 #define PLACE(type, field)                                                                         \
-    printf("%s.%s %zu %zu\n", #type, #field, offsetof(type, field),                                \
-           sizeof(((type *)NULL)->field));
+    printf("%s.%s %zu %zu\n", #type, #field, offsetof(type, field), sizeof(((type *)NULL)->field));
 
 int main(void)
 {

@@ -270,6 +270,70 @@ static void windows(ncclUniqueId id)
     OK(ncclCommDestroy(comm));
 }
 
+enum { LARGE = 1500007 };
+
+static int32_t large_value(int rank, size_t i)
+{
+    return (int32_t)(i * 2654435761u + (unsigned)rank * 40503u);
+}
+
+static void compare_large(const int32_t *host, const char *what, int32_t (*wanted)(size_t i))
+{
+    for (size_t i = 0; i < LARGE; i++)
+        if (host[i] != wanted(i)) {
+            fprintf(stderr, "rank %d: %s: element %zu is %d\n", me, what, i, host[i]);
+            _exit(1);
+        }
+}
+
+static int32_t large_sum(size_t i)
+{
+    uint32_t sum = 0;
+    for (int rank = 0; rank < ranks; rank++)
+        sum += (uint32_t)large_value(rank, i);
+    return (int32_t)sum;
+}
+
+static int32_t large_part(size_t i)
+{
+    return large_sum((size_t)me * LARGE + i);
+}
+
+static int32_t large_next(size_t i)
+{
+    return large_value(1, (size_t)me * LARGE + i);
+}
+
+/* More than fits what is staged at once. */
+static void large(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    cudaStream_t stream;
+    size_t bytes = (size_t)LARGE * sizeof(int32_t), all = bytes * (size_t)ranks;
+    int32_t *host = malloc(all), *src, *dst;
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    CHECK(!cuda.stream_create(&stream, 1));
+    src = gpu_memory(all);
+    dst = gpu_memory(all);
+    for (size_t i = 0; i < (size_t)LARGE * (size_t)ranks; i++)
+        host[i] = large_value(me, i);
+    to_gpu(src, host, all);
+    OK(ncclAllReduce(src, dst, LARGE, ncclInt32, ncclSum, comm, stream));
+    finish(stream);
+    from_gpu(host, dst, bytes);
+    compare_large(host, "all_reduce", large_sum);
+    OK(ncclReduceScatter(src, dst, LARGE, ncclInt32, ncclSum, comm, stream));
+    finish(stream);
+    from_gpu(host, dst, bytes);
+    compare_large(host, "reduce_scatter", large_part);
+    OK(ncclAlltoAll(src, dst, LARGE, ncclInt32, comm, stream));
+    finish(stream);
+    from_gpu(host, (char *)dst + bytes, bytes);
+    compare_large(host, "all_to_all", large_next);
+    OK(ncclCommDestroy(comm));
+    free(host);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -279,7 +343,7 @@ int main(int argc, char **argv)
     } cases[] = {{"splits", splits, 4, 0},      {"errors", errors, 2, 0},
                  {"dies", dies, 3, 128 + 9},    {"aborts", aborts, 2, 0},
                  {"later", starts_later, 2, 0}, {"grows", grows, 4, 0},
-                 {"windows", windows, 3, 0}};
+                 {"windows", windows, 3, 0},    {"large", large, 3, 0}};
     which = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int expected[8] = {cases[i].killed};

@@ -54,9 +54,12 @@ int main(int argc, char **argv)
         for (int i = 0; i < N; i++)
             CHECK(host[i] == (float)((r + ranks - 1) % ranks + i % 7));
     }
-    OK(ncclGroupStart());
-    for (int r = 0; r < ranks; r++)
+    /* One after the other: the others remain. */
+    for (int r = 0; r < ranks; r++) {
+        uint64_t bytes = 0;
+        OK(ncclCommMemStats(comms[r], ncclStatGpuMemTotal, &bytes));
+        CHECK(bytes > 0);
         OK(ncclCommDestroy(comms[r]));
-    OK(ncclGroupEnd());
+    }
     return 0;
 }
