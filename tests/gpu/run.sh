@@ -6,12 +6,12 @@
 # with bin/weft and no CMakeCache.txt, built elsewhere, needs the driver alone.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
 # Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda
-# gda_late examples files mapped faults figures; default: all.
+# gda_late examples files mapped nccl faults figures; default: all.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda gda_late examples files mapped faults figures}
+groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda gda_late examples files mapped nccl faults figures}
 # A kernel of an earlier job would share the GPU with the next measurement.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 started=$SECONDS
@@ -62,6 +62,20 @@ run() {
        failures=$((failures + 1)) ;;
     esac
     printf '%-26s %2d PEs %-28s %6d ms  %s\n' "$name" "$pes" "$extra" \
+        $((($(date +%s%N) - begun) / 1000000)) "$word"
+}
+
+# The same for a program that starts its processes itself.
+run_alone() {
+    local name=$1 begun status log
+    shift
+    log=$logs/$(echo "$name" | tr -c 'A-Za-z0-9.\n-' _).log
+    begun=$(date +%s%N)
+    env $extra LD_LIBRARY_PATH="$build/lib:${LD_LIBRARY_PATH:-}" timeout -k 5 60 "$@" > "$log" 2>&1
+    status=$?
+    [ $status -eq 0 ] && word=good ||
+        { word="FAILED ($status): $(tail -n 1 "$log" | cut -c1-200)" failures=$((failures + 1)); }
+    printf '%-26s        %-28s %6d ms  %s\n' "$name" "$extra" \
         $((($(date +%s%N) - begun) / 1000000)) "$word"
 }
 
@@ -334,6 +348,20 @@ experts_together() {
             run "experts $tokens" "$pes" 120 "$build/bin/example_experts" --tokens $tokens --hidden 7168 --experts 256 --top 8
             grep -h "GB/s\|replayed\|check" "$logs/$(echo "experts $tokens-$pes-$extra" | tr -c 'A-Za-z0-9.\n-' _).log" | cut -c1-170
         done
+    done
+}
+# Programs of nccl.h, which start their ranks themselves; ranks share GPUs.
+group_nccl() {
+    local ranks case row
+    extra=WEFT_PROVE=always
+    [ -x "$build/bin/nccl_lives" ] || { echo "nccl: skipped: not built"; return; }
+    for ranks in 1 2 4; do
+        for row in "collectives $ranks 300" "messages $ranks 60" "one_process $ranks"; do
+            run_alone "nccl $row" "$build/bin/nccl_${row%% *}" ${row#* }
+        done
+    done
+    for case in splits errors dies aborts later grows windows large; do
+        run_alone "nccl $case" "$build/bin/nccl_lives" "$case"
     done
 }
 # Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned
