@@ -21,7 +21,7 @@ static void sleep_ns(long ns)
 
 /* ------------------------------------------------------------------------------ every call */
 
-static ncclResult_t check_comm(ncclComm_t comm, const char *function)
+ncclResult_t comm_check(ncclComm_t comm, const char *function)
 {
     if (!comm)
         return nccl_fail(ncclInvalidArgument, "%s: the communicator is null", function);
@@ -52,7 +52,7 @@ static int is_aborted(void *argument)
 
 ncclResult_t comm_enter(ncclComm_t comm, const char *function)
 {
-    ncclResult_t result = check_comm(comm, function);
+    ncclResult_t result = comm_check(comm, function);
     if (result)
         return result;
     atomic_fetch_add(&comm->inside, 1);
@@ -216,6 +216,8 @@ static ncclResult_t open_job(ncclComm_t comm)
     ncclResult_t result = messages_open(comm);
     if (!result)
         result = staged_open(comm);
+    if (!result)
+        result = derive_open(comm);
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;
@@ -312,9 +314,8 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n)
     return result;
 }
 
-/* Makes a communicator of the current device. *made is null when it fails at once. */
-static ncclResult_t make_comm(const char *function, ncclComm_t *made, int size,
-                              const ncclUniqueId *id, int rank, const ncclConfig_t *config)
+ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const ncclUniqueId *id,
+                       int rank, const ncclConfig_t *config)
 {
     if (!made)
         return nccl_fail(ncclInvalidArgument, "%s: comm is null", function);
@@ -370,12 +371,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config)
 {
-    return make_comm("ncclCommInitRankConfig", comm, ranks, &id, rank, config);
+    return comm_make("ncclCommInitRankConfig", comm, ranks, &id, rank, config);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    return make_comm("ncclCommInitRank", comm, ranks, &id, rank, NULL);
+    return comm_make("ncclCommInitRank", comm, ranks, &id, rank, NULL);
 }
 
 /* One id suffices for any number of ranks here: the first is used. */
@@ -384,7 +385,7 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int ranks, int rank, int
 {
     if (n_ids < 1 || !ids)
         return nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: %d ids", n_ids);
-    return make_comm("ncclCommInitRankScalable", comm, ranks, ids, rank, config);
+    return comm_make("ncclCommInitRankScalable", comm, ranks, ids, rank, config);
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_list)
@@ -410,156 +411,6 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_l
     ncclResult_t end = ncclGroupEnd();
     driver_set_context(context);
     return result ? result : end;
-}
-
-/* ------------------------------------------------------------------ communicators from others */
-
-static int by_key(const void *a, const void *b)
-{
-    const int *x = a, *y = b;
-    for (int i = 0; i < 2; i++)
-        if (x[i] != y[i])
-            return x[i] < y[i] ? -1 : 1;
-    return 0;
-}
-
-struct split_choice {
-    int key, rank, color;
-    ncclUniqueId id;
-};
-
-/* Every rank's choice, by rank, in memory that the caller frees. */
-static ncclResult_t exchange(ncclComm_t comm, const struct split_choice *own,
-                             struct split_choice **every)
-{
-    struct split_choice *sent = NULL, *got = NULL;
-    *every = NULL;
-    weft_status status = weft_alloc(comm->job, WEFT_HOST, sizeof *sent, 0, 0, (void **)&sent);
-    if (!status)
-        status =
-            weft_alloc(comm->job, WEFT_HOST, (size_t)comm->size * sizeof *got, 0, 0, (void **)&got);
-    if (!status) {
-        *sent = *own;
-        status = weft_allgather(comm->team, got, sent, sizeof *sent);
-    }
-    if (!status && (*every = malloc((size_t)comm->size * sizeof **every)))
-        memcpy(*every, got, (size_t)comm->size * sizeof **every);
-    ncclResult_t result = comm_result(comm, status);
-    if (!status) {
-        weft_free(comm->job, got);
-        weft_free(comm->job, sent);
-    }
-    return !result && !*every ? nccl_fail(ncclSystemError, "no memory") : result;
-}
-
-/* Makes a communicator of the ranks of one color, ordered by key. */
-static ncclResult_t split(const char *function, ncclComm_t comm, int color, int key,
-                          ncclComm_t *made, const ncclConfig_t *config)
-{
-    struct split_choice own = {.key = key, .rank = comm->rank, .color = color}, *every;
-    int n = 0, place = 0, first = -1;
-    ncclResult_t result = ncclGetUniqueId(&own.id);
-    if (!result)
-        result = exchange(comm, &own, &every);
-    if (result)
-        return result;
-    int first_key[2] = {0, 0}, mine[2] = {key, comm->rank};
-    for (int rank = 0; rank < comm->size && color != NCCL_SPLIT_NOCOLOR; rank++) {
-        int other[2] = {every[rank].key, rank};
-        if (every[rank].color != color)
-            continue;
-        n++;
-        place += by_key(other, mine) < 0;
-        if (first < 0 || by_key(other, first_key) < 0) {
-            first = rank;
-            memcpy(first_key, other, sizeof other);
-        }
-    }
-    if (n) {
-        void *context = driver_context();
-        driver_set_context(comm->context);
-        result = make_comm(function, made, n, &every[first].id, place, config);
-        driver_set_context(context);
-    }
-    free(every);
-    return result;
-}
-
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made,
-                           ncclConfig_t *config)
-{
-    ncclResult_t result = comm_enter(comm, "ncclCommSplit");
-    if (result)
-        return result;
-    if (!made || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
-        result = nccl_fail(ncclInvalidArgument, "ncclCommSplit: %s%d",
-                           made ? "color " : "newcomm is null, color ", color);
-    else {
-        *made = NULL;
-        result = split("ncclCommSplit", comm, color, key, made, config);
-    }
-    comm_leave(comm);
-    return result;
-}
-
-/* Not supported: ranks that are excluded do not call this, so the others cannot exchange anything
- * by the job, least of all when it has failed because a rank died. */
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n_excluded, ncclComm_t *made,
-                            ncclConfig_t *config, int flags)
-{
-    (void)excluded, (void)n_excluded, (void)made, (void)config, (void)flags;
-    ncclResult_t result = check_comm(comm, "ncclCommShrink");
-    return result ? result
-                  : nccl_fail(ncclInvalidUsage, "ncclCommShrink is not supported; use "
-                                                "ncclCommSplit() while all ranks live");
-}
-
-ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
-{
-    ncclResult_t result = check_comm(comm, "ncclCommGetUniqueId");
-    return result ? result : ncclGetUniqueId(id);
-}
-
-/* Existing ranks keep their numbers. One of them passes the id, new ranks pass it too. */
-static ncclResult_t grow(ncclComm_t comm, int size, const ncclUniqueId *id, ncclComm_t *made,
-                         const ncclConfig_t *config)
-{
-    struct split_choice own = {.color = id != NULL}, *every;
-    if (id)
-        own.id = *id;
-    ncclResult_t result = exchange(comm, &own, &every);
-    if (result)
-        return result;
-    int root = 0;
-    while (root < comm->size && !every[root].color)
-        root++;
-    if (root == comm->size)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommGrow: no rank passed an id");
-    else if (size < comm->size)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommGrow: %d ranks, and there are %d", size,
-                           comm->size);
-    else
-        result = make_comm("ncclCommGrow", made, size, &every[root].id, comm->rank, config);
-    free(every);
-    return result;
-}
-
-ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
-                          ncclComm_t *made, ncclConfig_t *config)
-{
-    if (!made || (!comm && !id))
-        return nccl_fail(ncclInvalidArgument, "ncclCommGrow: %s is null", made ? "id" : "newcomm");
-    if (!comm)
-        return make_comm("ncclCommGrow", made, ranks, id, rank, config);
-    ncclResult_t result = comm_enter(comm, "ncclCommGrow");
-    if (result)
-        return result;
-    void *context = driver_context();
-    driver_set_context(comm->context);
-    result = grow(comm, ranks, id, made, config);
-    driver_set_context(context);
-    comm_leave(comm);
-    return result;
 }
 
 /* ------------------------------------------------------------------------------------- end */
@@ -619,12 +470,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    ncclResult_t result = check_comm(comm, "ncclCommDestroy");
+    ncclResult_t result = comm_check(comm, "ncclCommDestroy");
     if (!comm)
         return ncclSuccess;
     if (!result)
         end_comm(comm, COMM_FREED);
-    free(result ? NULL : comm->factors);
+    if (!result) {
+        free(comm->factors);
+        free(comm->spares);
+    }
     return result;
 }
 
@@ -632,7 +486,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
  * ncclRemoteError. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    ncclResult_t result = check_comm(comm, "ncclCommAbort");
+    ncclResult_t result = comm_check(comm, "ncclCommAbort");
     if (!comm)
         return ncclSuccess;
     if (result)
@@ -667,7 +521,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-    ncclResult_t result = check_comm(comm, "ncclCommGetAsyncError");
+    ncclResult_t result = comm_check(comm, "ncclCommGetAsyncError");
     if (result)
         return result;
     if (!error)
@@ -699,7 +553,7 @@ ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t 
 ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
     (void)flags;
-    ncclResult_t result = check_comm(comm, "ncclCommSuspend");
+    ncclResult_t result = comm_check(comm, "ncclCommSuspend");
     return result ? result
                   : nccl_fail(ncclInvalidUsage, "ncclCommSuspend is not supported: a communicator "
                                                 "keeps its memory");
@@ -707,7 +561,7 @@ ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 
 ncclResult_t ncclCommResume(ncclComm_t comm)
 {
-    ncclResult_t result = check_comm(comm, "ncclCommResume");
+    ncclResult_t result = comm_check(comm, "ncclCommResume");
     return result
                ? result
                : nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
@@ -716,7 +570,7 @@ ncclResult_t ncclCommResume(ncclComm_t comm)
 #define QUERY(function, parameter, value)                                                          \
     ncclResult_t function(const ncclComm_t comm, int *parameter)                                   \
     {                                                                                              \
-        ncclResult_t result = check_comm(comm, #function);                                         \
+        ncclResult_t result = comm_check(comm, #function);                                         \
         if (result)                                                                                \
             return result;                                                                         \
         if (!parameter)                                                                            \

@@ -41,6 +41,8 @@ struct ncclComm {
     weft_ctx *ctx;
     weft_unique_id id;
     struct process_ranks *process; /* or NULL */
+    ncclUniqueId *spares;          /* an id of each rank, for ncclCommShrink() */
+    bool shrunk;                   /* the spares may have been used */
     int rank, size, most_sms;
     int device;              /* of CUDA, -1: not known yet */
     void *context;           /* of the driver, current in the thread that made the communicator */
@@ -112,6 +114,13 @@ void driver_event_destroy(weft_event event);
 
 /* ------------------------------------------------------------------------------------- comm.c */
 
+/* Whether `comm` is a communicator that has not been destroyed. */
+ncclResult_t comm_check(ncclComm_t comm, const char *function);
+
+/* Makes a communicator of the current device. *made is null when it fails at once. */
+ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const ncclUniqueId *id,
+                       int rank, const ncclConfig_t *config);
+
 /* Begins a call on a communicator. On success comm_leave() ends it. */
 ncclResult_t comm_enter(ncclComm_t comm, const char *function);
 void comm_leave(ncclComm_t comm);
@@ -130,6 +139,11 @@ ncclResult_t comm_start(ncclComm_t comm);
 /* Before the communicators of a group start: makes those that have all their ranks here
  * process_ranks. */
 ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
+
+/* ----------------------------------------------------------------------------------- derive.c */
+
+/* Collective, when a communicator is made: exchanges the spare ids. */
+ncclResult_t derive_open(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------------ group.c */
 

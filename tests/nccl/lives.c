@@ -217,6 +217,38 @@ static void grows(ncclUniqueId id)
         unlink(path);
 }
 
+/* Rank 0 is killed. The others shrink, and go on; then again without the last one, which lives. */
+static void shrinks(ncclUniqueId id)
+{
+    ncclComm_t comm, less, least;
+    ncclResult_t error = ncclSuccess;
+    int n, rank, dead = 0, last = ranks - 2;
+    double begun = seconds();
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    sum(comm, NULL);
+    if (me == 0)
+        raise(SIGKILL);
+    while (error == ncclSuccess && seconds() - begun < 5)
+        OK(ncclCommGetAsyncError(comm, &error));
+    CHECK(error == ncclRemoteError);
+    FAILS(ncclCommShrink(comm, &me, 1, &less, NULL, 0), ncclInvalidUsage, "is among the excluded");
+    FAILS(ncclCommShrink(comm, &ranks, 1, &less, NULL, 0), ncclInvalidArgument, "is excluded, of");
+    OK(ncclCommShrink(comm, &dead, 1, &less, NULL, NCCL_SHRINK_ABORT));
+    FAILS(ncclCommShrink(comm, &dead, 1, &least, NULL, 0), ncclInvalidUsage, "has been shrunk");
+    OK(ncclCommAbort(comm));
+    OK(ncclCommUserRank(less, &rank));
+    CHECK(rank == me - 1);
+    sum(less, &n);
+    CHECK(n == ranks - 1);
+    if (rank != last) {
+        OK(ncclCommShrink(less, &last, 1, &least, NULL, NCCL_SHRINK_DEFAULT));
+        sum(least, &n);
+        CHECK(n == ranks - 2);
+        OK(ncclCommDestroy(least));
+    }
+    OK(ncclCommDestroy(less));
+}
+
 enum { WINDOW = 1 << 20, PART = 5000 };
 
 /* Each rank puts a part into each other one's window, twice, with two signals. */
@@ -340,10 +372,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*body)(ncclUniqueId id);
         int ranks, killed;
-    } cases[] = {{"splits", splits, 4, 0},      {"errors", errors, 2, 0},
-                 {"dies", dies, 3, 128 + 9},    {"aborts", aborts, 2, 0},
-                 {"later", starts_later, 2, 0}, {"grows", grows, 4, 0},
-                 {"windows", windows, 3, 0},    {"large", large, 3, 0}};
+    } cases[] = {{"splits", splits, 4, 0},        {"errors", errors, 2, 0},
+                 {"dies", dies, 3, 128 + 9},      {"aborts", aborts, 2, 0},
+                 {"later", starts_later, 2, 0},   {"grows", grows, 4, 0},
+                 {"windows", windows, 3, 0},      {"large", large, 3, 0},
+                 {"shrinks", shrinks, 4, 128 + 9}};
     which = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int expected[8] = {cases[i].killed};
