@@ -233,8 +233,10 @@ static void close_job(ncclComm_t comm)
     if (!comm->job)
         return;
     messages_close(comm);
+    signals_close(comm);
     if (comm->last_event)
         driver_event_destroy(comm->last_event);
+    comm->last_event = NULL;
     weft_set_interrupt(comm->job, is_aborted, comm);
     weft_finalize(comm->job);
     comm->job = NULL;

@@ -51,6 +51,7 @@ struct ncclComm {
     struct messages *messages;
     char *stage; /* of staged.c; NULL: collectives use the program's memory */
     int n_signals;
+    struct signal_stream *signal_streams; /* under `order` */
     uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
     /* Collectives of one communicator run one after the other, on any stream. */
     pthread_mutex_t order;
@@ -61,6 +62,13 @@ struct ncclComm {
     bool has_checked;
     struct factor *factors; /* of ncclRedOpCreatePreMulSum(), by number */
     int n_factors;
+};
+
+/* A stream that has signals, and waits for them, of a communicator. */
+struct signal_stream {
+    struct signal_stream *next;
+    weft_stream stream;
+    weft_event event; /* recorded after the last one */
 };
 
 /* A factor of ncclRedOpCreatePreMulSum(). */
@@ -110,7 +118,7 @@ ncclResult_t driver_event_record(weft_event event, weft_stream stream);
 ncclResult_t driver_event_wait(weft_stream stream, weft_event event);
 ncclResult_t driver_stream_create(weft_stream *stream);
 void driver_stream_destroy(weft_stream stream);
-void driver_event_destroy(weft_event event);
+void driver_event_destroy(weft_event event); /* waits for it, unless a graph recorded it */
 
 /* ------------------------------------------------------------------------------------- comm.c */
 
@@ -223,6 +231,7 @@ void messages_close(ncclComm_t comm);
 /* ------------------------------------------------------------------------------- one_sided.c */
 
 ncclResult_t signal_run(const struct nccl_call *call);
+void signals_close(ncclComm_t comm);
 
 /* Runs sends and receives at the same time; those with one peer match in their order. */
 ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);

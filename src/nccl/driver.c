@@ -227,5 +227,6 @@ void driver_stream_destroy(weft_stream stream)
 
 void driver_event_destroy(weft_event event)
 {
+    weft_driver_runtime.event_synchronize(event);
     weft_driver_runtime.event_destroy(event);
 }

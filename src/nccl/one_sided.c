@@ -4,6 +4,41 @@
  * so that a CUDA graph may repeat it. */
 #include "nccl/comm.h"
 
+#include <stdlib.h>
+
+/* Notes that the stream has signals, for the end of the communicator. */
+static ncclResult_t note_stream(ncclComm_t comm, weft_stream stream)
+{
+    ncclResult_t result = ncclSuccess;
+    pthread_mutex_lock(&comm->order);
+    struct signal_stream *known = comm->signal_streams;
+    while (known && known->stream != stream)
+        known = known->next;
+    if (!known && (known = calloc(1, sizeof *known))) {
+        known->stream = stream;
+        known->next = comm->signal_streams;
+        comm->signal_streams = known;
+        result = driver_event_create(&known->event);
+    }
+    if (!known)
+        result = nccl_fail(ncclSystemError, "no memory for a stream with signals");
+    if (!result)
+        result = driver_event_record(known->event, stream);
+    pthread_mutex_unlock(&comm->order);
+    return result;
+}
+
+void signals_close(ncclComm_t comm)
+{
+    while (comm->signal_streams) {
+        struct signal_stream *first = comm->signal_streams;
+        comm->signal_streams = first->next;
+        if (first->event)
+            driver_event_destroy(first->event);
+        free(first);
+    }
+}
+
 ncclResult_t signal_run(const struct nccl_call *call)
 {
     ncclComm_t comm = call->comm;
@@ -26,7 +61,8 @@ ncclResult_t signal_run(const struct nccl_call *call)
         status = weft_signal_on_stream(comm->ctx, &comm->signals[own], 1, WEFT_SIGNAL_ADD,
                                        call->root, stream);
     }
-    return comm_result(comm, status);
+    ncclResult_t result = comm_result(comm, status);
+    return result ? result : note_stream(comm, stream);
 }
 
 static ncclResult_t check_signal(const char *function, ncclComm_t comm, int peer, int signal,

@@ -159,6 +159,65 @@ static void aborts(ncclUniqueId id)
     CHECK(seconds() - begun < 8);
 }
 
+struct moment {
+    ncclComm_t comm;
+    long ns;
+};
+
+static void *abort_at(void *argument)
+{
+    struct moment *moment = argument;
+    nanosleep(&(struct timespec){.tv_nsec = moment->ns}, NULL);
+    OK(ncclCommAbort(moment->comm));
+    return NULL;
+}
+
+/* A rank aborts at any moment of a flow of operations. All calls return, and other communicators
+ * remain. */
+static void aborts_any_time(ncclUniqueId id)
+{
+    enum { ROUNDS = 30, BYTES = 100000 };
+    ncclComm_t base, comm;
+    uint64_t state = 3;
+    cudaStream_t stream;
+    char *at = gpu_memory(BYTES), *got = gpu_memory(BYTES);
+    OK(ncclCommInitRank(&base, ranks, id, me));
+    CHECK(!cuda.stream_create(&stream, 1));
+    for (int round = 0; round < ROUNDS; round++) {
+        int aborter = (int)draw(&state, (uint32_t)ranks);
+        long ns = (long)draw(&state, 8 * 1000 * 1000);
+        uint64_t alike = state;
+        pthread_t thread;
+        ncclResult_t result = ncclSuccess, error = ncclSuccess;
+        OK(ncclCommSplit(base, 0, me, &comm, NULL));
+        struct moment moment = {comm, ns};
+        if (me == aborter)
+            CHECK(!pthread_create(&thread, NULL, abort_at, &moment));
+        for (int i = 0; i < 100000 && !result && !error; i++) {
+            if (draw(&alike, 2)) {
+                result = ncclAllReduce(at, got, BYTES / 4, ncclFloat, ncclSum, comm, stream);
+            } else {
+                OK(ncclGroupStart());
+                result = ncclSend(at, BYTES, ncclChar, (me + 1) % ranks, comm, stream);
+                if (!result)
+                    result = ncclRecv(got, BYTES, ncclChar, (me + ranks - 1) % ranks, comm, stream);
+                ncclResult_t end = ncclGroupEnd();
+                result = result ? result : end;
+            }
+            finish(stream);
+            if (me != aborter)
+                OK(ncclCommGetAsyncError(comm, &error));
+        }
+        CHECK(result || error);
+        if (me == aborter)
+            CHECK(!pthread_join(thread, NULL));
+        else
+            OK(ncclCommAbort(comm));
+        sum(base, NULL);
+    }
+    OK(ncclCommDestroy(base));
+}
+
 static void starts_later(ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -372,11 +431,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*body)(ncclUniqueId id);
         int ranks, killed;
-    } cases[] = {{"splits", splits, 4, 0},        {"errors", errors, 2, 0},
-                 {"dies", dies, 3, 128 + 9},      {"aborts", aborts, 2, 0},
-                 {"later", starts_later, 2, 0},   {"grows", grows, 4, 0},
-                 {"windows", windows, 3, 0},      {"large", large, 3, 0},
-                 {"shrinks", shrinks, 4, 128 + 9}};
+    } cases[] = {{"splits", splits, 4, 0},         {"errors", errors, 2, 0},
+                 {"dies", dies, 3, 128 + 9},       {"aborts", aborts, 2, 0},
+                 {"later", starts_later, 2, 0},    {"grows", grows, 4, 0},
+                 {"windows", windows, 3, 0},       {"large", large, 3, 0},
+                 {"shrinks", shrinks, 4, 128 + 9}, {"any_time", aborts_any_time, 2, 0}};
     which = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int expected[8] = {cases[i].killed};
