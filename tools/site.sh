@@ -18,7 +18,7 @@ cp $tools/weft.css $tools/site.js "$out"
 
 # Groups of the navigation with their pages, in reading order.
 groups=(
-    'Start:index demo coming-from gallery status glossary'
+    'Start:index demo coming-from nccl gallery status glossary'
     'Python:python python-arrays python-put python-signals python-collectives python-streams
             python-kernels python-experts deep-ep torch python-files python-notebooks python-machine python-reference'
     'Programs:examples launching hosts device experts files abi security'

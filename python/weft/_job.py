@@ -597,8 +597,9 @@ class Job(Operations, Team):
         calls.abort(self._handle, code)
 
     def cancel(self, why: str = "") -> None:
-        """Fails the job without ending a process: waits of all PEs, and later calls, raise JobFailed
-        with this PE and `why`. finalize() then waits for no PE. Any thread may call it."""
+        """Fails the job without ending a process: waits of all PEs, and later calls, raise
+        JobFailed with this PE and `why`. finalize() then waits for no PE. Any thread may call
+        it."""
         check(calls.cancel(self._handle, why.encode() or None))
 
     def check(self) -> None:

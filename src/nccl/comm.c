@@ -280,7 +280,7 @@ static ncclResult_t join_ranks(ncclComm_t *comms, int n)
     if (!ranks)
         return nccl_fail(ncclSystemError, "no memory");
     for (int i = 0; i < n; i++) {
-        if (memcmp(&comms[i]->id, &comms[0]->id, sizeof comms[i]->id))
+        if (memcmp(&comms[i]->id, &comms[0]->id, sizeof comms[i]->id) != 0)
             continue;
         found++;
         ranks->comms[comms[i]->rank] = comms[i];
@@ -529,8 +529,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     if (!error)
         return nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: the result is null");
     int state = atomic_load(&comm->state);
-    if (state == COMM_READY && !atomic_load(&comm->error))
+    atomic_fetch_add(&comm->inside, 1); /* another thread may abort */
+    if (state == COMM_READY && !atomic_load(&comm->error) && !atomic_load(&comm->aborted))
         comm_result(comm, weft_job_status(comm->job));
+    comm_leave(comm);
     *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
     return ncclSuccess;
 }
@@ -570,7 +572,7 @@ ncclResult_t ncclCommResume(ncclComm_t comm)
 }
 
 #define QUERY(function, parameter, value)                                                          \
-    ncclResult_t function(const ncclComm_t comm, int *parameter)                                   \
+    ncclResult_t function(ncclComm_t comm, int *parameter)                                         \
     {                                                                                              \
         ncclResult_t result = comm_check(comm, #function);                                         \
         if (result)                                                                                \

@@ -82,10 +82,12 @@ struct factor {
 
 /* ------------------------------------------------------------------------------------ error.c */
 
-/* Keeps a sentence for ncclGetLastError() of this thread, writes it to the log of NCCL_DEBUG, and
- * returns the result. */
-ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Keeps a sentence for ncclGetLastError() of this thread, and writes it to the log of NCCL_DEBUG.
+ */
+void nccl_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same; gives the result. */
+#define nccl_fail(result, ...) (nccl_keep(__VA_ARGS__), (result))
 
 /* The result for a status of Weft, whose sentence it keeps. */
 ncclResult_t nccl_result(weft_status status);

@@ -33,14 +33,14 @@ static ncclResult_t exchange(ncclComm_t comm, const void *own, size_t bytes, voi
         memcpy(sent, own, bytes);
         status = weft_allgather(comm->team, got, sent, bytes);
     }
-    if (!status && (*every = malloc(all)))
+    if (status)
+        return comm_result(comm, status);
+    *every = malloc(all);
+    if (*every)
         memcpy(*every, got, all);
-    ncclResult_t result = comm_result(comm, status);
-    if (!status) {
-        weft_free(comm->job, got);
-        weft_free(comm->job, sent);
-    }
-    return !result && !*every ? nccl_fail(ncclSystemError, "no memory") : result;
+    weft_free(comm->job, got);
+    weft_free(comm->job, sent);
+    return *every ? ncclSuccess : nccl_fail(ncclSystemError, "no memory");
 }
 
 ncclResult_t derive_open(ncclComm_t comm)
@@ -63,7 +63,7 @@ static ncclResult_t split(const char *function, ncclComm_t comm, int color, int 
     ncclResult_t result = ncclGetUniqueId(&own.id);
     if (!result)
         result = exchange(comm, &own, sizeof own, (void **)&every);
-    if (result)
+    if (result || !every)
         return result;
     int first_key[2] = {0, 0}, mine[2] = {key, comm->rank};
     for (int rank = 0; rank < comm->size && color != NCCL_SPLIT_NOCOLOR; rank++) {
@@ -175,7 +175,7 @@ static ncclResult_t grow(ncclComm_t comm, int size, const ncclUniqueId *id, nccl
     if (id)
         own.id = *id;
     ncclResult_t result = exchange(comm, &own, sizeof own, (void **)&every);
-    if (result)
+    if (result || !every)
         return result;
     int root = 0;
     while (root < comm->size && !every[root].color)

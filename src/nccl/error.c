@@ -45,7 +45,7 @@ static void read_environment(void)
     const char *wanted = getenv("NCCL_DEBUG"), *file = getenv("NCCL_DEBUG_FILE");
     int found = LEVEL_NONE;
     for (size_t i = 0; wanted && i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(wanted, words[i]))
+        if (strcasecmp(wanted, words[i]) == 0)
             found = levels[i];
     log_file = file && *file && found > LEVEL_NONE ? open_log(file) : stderr;
     atomic_store(&level, found);
@@ -73,8 +73,8 @@ static void report_environment(void)
 {
     for (char **variable = environ; *variable; variable++) {
         size_t length = strcspn(*variable, "=");
-        bool known = !strncmp(*variable, "NCCL_DEBUG", strlen("NCCL_DEBUG"));
-        if (strncmp(*variable, "NCCL_", strlen("NCCL_")) || known)
+        bool known = strncmp(*variable, "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
+        if (strncmp(*variable, "NCCL_", strlen("NCCL_")) != 0 || known)
             continue;
         char words[256];
         snprintf(words, sizeof words, "%.*s has no effect; `weft env` lists Weft's variables",
@@ -90,7 +90,7 @@ void nccl_begin_log(void)
         pthread_once(&reported, report_environment);
 }
 
-ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
+void nccl_keep(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -98,7 +98,6 @@ ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)
     va_end(arguments);
     if (is_logged(LEVEL_WARN))
         write_line("WARN", NULL, sentence);
-    return result;
 }
 
 void nccl_info(const struct ncclComm *comm, const char *format, ...)

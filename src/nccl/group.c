@@ -104,7 +104,7 @@ static void *run_task(void *argument)
 ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(ncclComm_t, void *),
                            void **arguments)
 {
-    struct task *tasks = calloc((size_t)n, sizeof *tasks);
+    struct task *tasks = n > 0 ? calloc((size_t)n, sizeof *tasks) : NULL;
     ncclResult_t result = tasks ? ncclSuccess : no_memory();
     void *context = driver_context();
     for (int i = 0; i < n && !result; i++) {

@@ -37,7 +37,7 @@ static ncclResult_t check_range(const char *function, ncclComm_t comm, const voi
     return result;
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address, size_t bytes, void **handle)
+ncclResult_t ncclCommRegister(ncclComm_t comm, void *address, size_t bytes, void **handle)
 {
     ncclResult_t result = check_range("ncclCommRegister", comm, address, bytes, handle);
     if (!result)
@@ -45,7 +45,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address, size_t bytes
     return result;
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
 {
     (void)handle;
     ncclResult_t result = comm_enter(comm, "ncclCommDeregister");

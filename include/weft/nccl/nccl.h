@@ -195,14 +195,13 @@ typedef struct {
     X(ncclResult_t, CommResume, (ncclComm_t comm))                                                 \
     X(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t * bytes))     \
     X(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))                    \
-    X(ncclResult_t, CommCount, (const ncclComm_t comm, int *count))                                \
-    X(ncclResult_t, CommCuDevice, (const ncclComm_t comm, int *device))                            \
-    X(ncclResult_t, CommUserRank, (const ncclComm_t comm, int *rank))                              \
+    X(ncclResult_t, CommCount, (ncclComm_t comm, int *count))                                      \
+    X(ncclResult_t, CommCuDevice, (ncclComm_t comm, int *device))                                  \
+    X(ncclResult_t, CommUserRank, (ncclComm_t comm, int *rank))                                    \
     X(ncclResult_t, MemAlloc, (void **address, size_t bytes))                                      \
     X(ncclResult_t, MemFree, (void *address))                                                      \
-    X(ncclResult_t, CommRegister,                                                                  \
-      (const ncclComm_t comm, void *address, size_t bytes, void **handle))                         \
-    X(ncclResult_t, CommDeregister, (const ncclComm_t comm, void *handle))                         \
+    X(ncclResult_t, CommRegister, (ncclComm_t comm, void *address, size_t bytes, void **handle))   \
+    X(ncclResult_t, CommDeregister, (ncclComm_t comm, void *handle))                               \
     X(ncclResult_t, CommWindowRegister,                                                            \
       (ncclComm_t comm, void *address, size_t bytes, ncclWindow_t *window, int flags))             \
     X(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))                  \
