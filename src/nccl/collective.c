@@ -52,7 +52,7 @@ static bool is_reduction(enum operation what)
 }
 
 /* The factor of an operator of ncclRedOpCreatePreMulSum(), or NULL. */
-static const struct factor *find_factor(ncclComm_t comm, ncclRedOp_t op)
+static struct factor *find_factor(ncclComm_t comm, ncclRedOp_t op)
 {
     int number = (int)op - ncclNumOps;
     return number >= 0 && number < comm->n_factors && comm->factors[number].used
@@ -200,7 +200,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
     if (result)
         return result;
     pthread_mutex_lock(&comm->order);
-    struct factor *factor = (struct factor *)(uintptr_t)find_factor(comm, op);
+    struct factor *factor = find_factor(comm, op);
     if (factor)
         factor->used = false;
     else

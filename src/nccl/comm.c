@@ -168,8 +168,6 @@ static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
                              config->numRmaSig, MOST_SIGNALS);
         comm->n_signals = config->numRmaSig;
     }
-    if (HAS(config, commName) && config->commName)
-        snprintf(comm->name, sizeof comm->name, "%s", config->commName);
     return ncclSuccess;
 }
 
@@ -244,6 +242,7 @@ static void close_job(ncclComm_t comm)
 
 static ncclResult_t start_here(ncclComm_t comm)
 {
+    atomic_fetch_add(&comm->inside, 1); /* another thread may abort */
     driver_set_context(comm->context);
     ncclResult_t result = open_job(comm);
     if (result) {
@@ -253,6 +252,7 @@ static ncclResult_t start_here(ncclComm_t comm)
         close_job(comm);
     }
     atomic_store(&comm->state, result ? COMM_FAILED : COMM_READY);
+    comm_leave(comm);
     return result;
 }
 
@@ -262,49 +262,68 @@ static void *start_in_thread(void *argument)
     return NULL;
 }
 
+void comm_not_started(ncclComm_t comm, ncclResult_t result)
+{
+    comm_failed(comm, result);
+    atomic_store(&comm->state, COMM_FAILED);
+}
+
 ncclResult_t comm_start(ncclComm_t comm)
 {
     if (comm->blocking)
         return start_here(comm);
-    if (pthread_create(&comm->starter, NULL, start_in_thread, comm))
-        return comm_failed(comm, nccl_fail(ncclSystemError, "pthread_create failed"));
+    if (pthread_create(&comm->starter, NULL, start_in_thread, comm)) {
+        comm_not_started(comm, nccl_fail(ncclSystemError, "pthread_create failed"));
+        return ncclSystemError;
+    }
     comm->threaded = true;
     return ncclInProgress;
 }
 
-/* The communicators among comms[0 ... n - 1] with the id of the first one. */
+/* Puts the communicators among comms[0 ... n - 1] with the id of the first one at their ranks, and
+ * counts them. */
+static ncclResult_t find_ranks(ncclComm_t *comms, int n, struct process_ranks *ranks, int *found)
+{
+    int size = comms[0]->size;
+    for (int i = 0; i < n; i++) {
+        ncclComm_t comm = comms[i];
+        if (memcmp(&comm->id, &comms[0]->id, sizeof comm->id) != 0)
+            continue;
+        if (comm->size != size)
+            return nccl_fail(ncclInvalidArgument, "one id for a communicator of %d ranks and of %d",
+                             size, comm->size);
+        if (ranks->comms[comm->rank])
+            return nccl_fail(ncclInvalidArgument, "rank %d of a communicator is there twice",
+                             comm->rank);
+        ranks->comms[comm->rank] = comm;
+        ++*found;
+    }
+    return ncclSuccess;
+}
+
+/* The same, and makes them process_ranks where these are all ranks. */
 static ncclResult_t join_ranks(ncclComm_t *comms, int n)
 {
     int size = comms[0]->size, found = 0;
     struct process_ranks *ranks = calloc(1, sizeof *ranks + (size_t)size * sizeof *ranks->comms);
     if (!ranks)
         return nccl_fail(ncclSystemError, "no memory");
-    for (int i = 0; i < n; i++) {
-        if (memcmp(&comms[i]->id, &comms[0]->id, sizeof comms[i]->id) != 0)
-            continue;
-        found++;
-        ranks->comms[comms[i]->rank] = comms[i];
-    }
-    ncclResult_t result = ncclSuccess;
-    if (found > 1 && found < size)
+    ncclResult_t result = find_ranks(comms, n, ranks, &found);
+    if (!result && found > 1 && found < size)
         result = nccl_fail(ncclInvalidUsage,
                            "%d of the %d ranks of a communicator are in this process: give each "
                            "rank a process, or all ranks one",
                            found, size);
-    else if (found > 1)
+    else if (!result && found > 1)
         result = nccl_result(weft_group_create(size, &ranks->group));
     if (result || found == 1) {
         free(ranks);
         return result;
     }
     ranks->n = ranks->left = size;
-    for (int rank = 0; rank < size && !result; rank++)
-        if (ranks->comms[rank])
-            ranks->comms[rank]->process = ranks;
-        else
-            result = nccl_fail(ncclInvalidArgument, "rank %d of a communicator is there twice",
-                               rank ? rank - 1 : 1);
-    return result;
+    for (int rank = 0; rank < size; rank++)
+        ranks->comms[rank]->process = ranks;
+    return ncclSuccess;
 }
 
 ncclResult_t comm_join_ranks(ncclComm_t *comms, int n)
@@ -400,19 +419,23 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_l
         return ncclSystemError;
     ncclResult_t result = ncclGetUniqueId(&id);
     void *context = driver_context();
-    if (!result)
-        result = ncclGroupStart();
+    /* All devices, before a communicator waits for the others. */
     for (int i = 0; i < devices && !result; i++) {
         int device = device_list ? device_list[i] : i;
         if (!driver_use_device(device))
             result =
                 nccl_fail(ncclInvalidArgument, "ncclCommInitAll: there is no device %d", device);
-        else
-            result = ncclCommInitRank(&comms[i], devices, id, i);
     }
-    ncclResult_t end = ncclGroupEnd();
+    if (!result) {
+        ncclGroupStart();
+        for (int i = 0; i < devices && !result; i++)
+            if (driver_use_device(device_list ? device_list[i] : i))
+                result = ncclCommInitRank(&comms[i], devices, id, i);
+        ncclResult_t end = ncclGroupEnd();
+        result = result ? result : end;
+    }
     driver_set_context(context);
-    return result ? result : end;
+    return result;
 }
 
 /* ------------------------------------------------------------------------------------- end */
@@ -458,6 +481,10 @@ static void end_comm(ncclComm_t comm, int state)
     comm->process = NULL;
     driver_set_context(context);
     atomic_store(&comm->state, state);
+    if (state == COMM_FREED) {
+        free(comm->factors);
+        free(comm->spares);
+    }
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
@@ -477,10 +504,6 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
         return ncclSuccess;
     if (!result)
         end_comm(comm, COMM_FREED);
-    if (!result) {
-        free(comm->factors);
-        free(comm->spares);
-    }
     return result;
 }
 

@@ -35,7 +35,6 @@ struct ncclComm {
     _Atomic int inside;    /* threads in a call */
     _Atomic int error;     /* ncclResult_t: why it failed */
     char sentence[512];    /* written before `error` */
-    char name[64];
     weft_job *job;
     weft_team *team;
     weft_ctx *ctx;
@@ -146,6 +145,9 @@ ncclResult_t comm_result(ncclComm_t comm, weft_status status);
 /* Makes a communicator in the calling thread, or with config->blocking == 0 in one of its own. */
 ncclResult_t comm_start(ncclComm_t comm);
 
+/* Notes why a communicator could not be started. */
+void comm_not_started(ncclComm_t comm, ncclResult_t result);
+
 /* Before the communicators of a group start: makes those that have all their ranks here
  * process_ranks. */
 ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
@@ -195,8 +197,6 @@ struct ncclWindow_vidmem {
     char *symmetric; /* the address for Weft, or NULL: peers cannot reach this memory */
 };
 
-bool group_is_open(void);
-
 /* Makes a call, or keeps it for the end of the group. */
 ncclResult_t group_add(const struct nccl_call *call);
 
@@ -230,12 +230,13 @@ weft_status staged_run(const struct nccl_call *call);
 ncclResult_t messages_open(ncclComm_t comm);
 void messages_close(ncclComm_t comm);
 
-/* ------------------------------------------------------------------------------- one_sided.c */
-
-ncclResult_t signal_run(const struct nccl_call *call);
-void signals_close(ncclComm_t comm);
-
 /* Runs sends and receives at the same time; those with one peer match in their order. */
 ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);
+
+/* ------------------------------------------------------------------------------- one_sided.c */
+
+/* A put with a signal, a signal, or a wait for signals. */
+ncclResult_t signal_run(const struct nccl_call *call);
+void signals_close(ncclComm_t comm);
 
 #endif

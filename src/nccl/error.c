@@ -73,7 +73,8 @@ static void report_environment(void)
 {
     for (char **variable = environ; *variable; variable++) {
         size_t length = strcspn(*variable, "=");
-        bool known = strncmp(*variable, "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
+        bool known = (length == strlen("NCCL_DEBUG") || length == strlen("NCCL_DEBUG_FILE")) &&
+                     strncmp("NCCL_DEBUG_FILE", *variable, length) == 0;
         if (strncmp(*variable, "NCCL_", strlen("NCCL_")) != 0 || known)
             continue;
         char words[256];
@@ -166,11 +167,11 @@ const char *ncclGetErrorString(ncclResult_t result)
     return (unsigned)result < ncclNumResults ? words[result] : "no result of NCCL";
 }
 
-/* The sentence of this thread's last error, or of the communicator's, which another thread may have
- * got. */
+/* Why the communicator has failed, which another thread may have noticed; otherwise the sentence of
+ * this thread's last error. */
 const char *ncclGetLastError(ncclComm_t comm)
 {
-    return comm && !*sentence && atomic_load(&comm->error) ? comm->sentence : sentence;
+    return comm && atomic_load(&comm->error) ? comm->sentence : sentence;
 }
 
 void ncclResetDebugInit(void)

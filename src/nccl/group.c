@@ -19,11 +19,6 @@ struct call_group {
 
 static _Thread_local struct call_group group;
 
-bool group_is_open(void)
-{
-    return group.depth > 0;
-}
-
 /* Grows an array to hold one more element. */
 static bool make_room(void *array, int n, int *room, size_t element)
 {
@@ -121,8 +116,11 @@ ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(nc
     for (int i = 0; i < n && tasks; i++) {
         if (tasks[i].started)
             pthread_join(tasks[i].thread, NULL);
-        if (tasks[i].result && !result)
-            result = i ? nccl_fail(tasks[i].result, "%s", tasks[i].sentence) : tasks[i].result;
+        bool failed = tasks[i].result && tasks[i].result != ncclInProgress;
+        if (failed && (!result || result == ncclInProgress))
+            result = nccl_fail(tasks[i].result, "%s", tasks[i].sentence);
+        else if (!result)
+            result = tasks[i].result;
     }
     free(tasks);
     return result;
@@ -238,6 +236,8 @@ static ncclResult_t start_one(ncclComm_t comm, void *nothing)
 static ncclResult_t run_group(struct call_group *g)
 {
     ncclResult_t result = comm_join_ranks(g->starts, g->n_starts);
+    for (int i = 0; i < g->n_starts && result; i++)
+        comm_not_started(g->starts[i], result);
     if (result)
         return result;
     if (g->n_starts == 1)

@@ -16,6 +16,31 @@ int main(int argc, char **argv)
     use_gpu(0);
     for (int r = 0; r < ranks; r++)
         devices[r] = r % 2;
+    if (ranks > 1) {
+        ncclUniqueId id;
+        ncclComm_t two[2];
+        ncclResult_t error;
+        devices[1] = 99;
+        FAILS(ncclCommInitAll(comms, ranks, devices), ncclInvalidArgument, "no device 99");
+        devices[1] = 1;
+        OK(ncclGetUniqueId(&id));
+        OK(ncclGroupStart());
+        OK(ncclCommInitRank(&two[0], 4, id, 3));
+        OK(ncclCommInitRank(&two[1], 4, id, 3));
+        FAILS(ncclGroupEnd(), ncclInvalidArgument, "rank 3 of a communicator is there twice");
+        OK(ncclCommGetAsyncError(two[0], &error));
+        CHECK(error == ncclInvalidArgument);
+        OK(ncclCommDestroy(two[0]));
+        OK(ncclCommDestroy(two[1]));
+        OK(ncclGroupStart());
+        OK(ncclCommInitRank(&two[0], 2, id, 0));
+        OK(ncclCommInitRank(&two[1], 4, id, 3));
+        FAILS(ncclGroupEnd(), ncclInvalidArgument, "of 2 ranks and of 4");
+        OK(ncclGroupStart());
+        OK(ncclCommInitRank(&two[0], 3, id, 0));
+        OK(ncclCommInitRank(&two[1], 3, id, 1));
+        FAILS(ncclGroupEnd(), ncclInvalidUsage, "2 of the 3 ranks");
+    }
     OK(ncclCommInitAll(comms, ranks, devices));
     for (int r = 0; r < ranks; r++) {
         int device, rank;

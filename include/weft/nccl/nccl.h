@@ -101,7 +101,7 @@ typedef struct {
     int maxCTAs; /* SMs of a collective at most */
     const char *netName;
     int splitShare, trafficClass;
-    const char *commName; /* in messages */
+    const char *commName;
     int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
     int graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering, launchOrderImplicit;
     int numRmaSig; /* signals from each rank, 1 ... 64 */
