@@ -196,6 +196,41 @@ weft_status weft_reducescatter_weighted_on_stream(weft_team *team, void *dst, co
                                                   size_t n, weft_type type, const void *factor,
                                                   weft_stream stream);
 
+/* Messages: sends and receives between the members of a team. */
+typedef struct weft_messages weft_messages;
+
+/* A part of the call of one member. */
+typedef struct weft_message {
+    void *address; /* sent from here, or received here */
+    size_t bytes;
+    int member;   /* of the team: who receives it, or who has sent it; the own number is possible */
+    int receives; /* 0: it is sent */
+} weft_message;
+
+/* Makes an object for messages among the team's members. Collective over the job: all PEs call it,
+ * with teams of the same number of members, and the same `room`: bytes of symmetric memory at each
+ * PE for messages on their way, at least 4 KiB for each member.
+ * Errors: WEFT_ERR_ARGUMENT (null, little room), as weft_alloc(). */
+weft_status weft_messages_create(weft_team *team, size_t room, weft_messages **messages);
+
+/* Collective over the job. Its streams are idle. NULL is allowed. */
+weft_status weft_messages_destroy(weft_messages *messages);
+
+/* Sends and receives messages[0 ... n - 1] at the same time, n at most 65535: a message whose
+ * other end is late holds up no other one. Those from one member to another match in their order,
+ * over all calls, and have the same size at both ends; 0 bytes are no message. The memory of the
+ * messages is memory that the GPU can access (on simt, any), not used by others until the stream
+ * has passed the call.
+ *
+ * Calls with messages to, or from, one member are made in an order, by one stream or by events.
+ * Where GPUs access each other's memory, one kernel of up to 32 blocks moves all messages, in 5 us
+ * and more. Others go through the host. A call can be captured in a graph; then the other ends are
+ * in graphs too, and the program replays these equally often.
+ * Errors: WEFT_ERR_ARGUMENT (null, too many), _PE (no such member); on the stream, as a wait that
+ * times out: WEFT_ERR_TIMEOUT, _MISMATCH (the ends differ in size, where that is noticed). */
+weft_status weft_messages_on_stream(weft_messages *messages, const weft_message *list, size_t n,
+                                    weft_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 
 #include "gpu/kernel_record.h"
 #include "gpu/kernels.h"
+#include "gpu/message_kernel.h"
 
 /* ------------------------------------------------------------------------------------ compare */
 

@@ -16,6 +16,7 @@
     X(weft_kernel_wait)                                                                            \
     X(weft_kernel_replayed)                                                                        \
     X(weft_kernel_barrier)                                                                         \
+    X(weft_kernel_messages)                                                                        \
     X(weft_kernel_prove)                                                                           \
     X(weft_kernel_echo)
 

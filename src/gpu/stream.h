@@ -67,6 +67,16 @@ static inline weft_status stream_drain(struct gpu *gpu, struct gpu_stream *inter
     return status;
 }
 
+/* While a stream of the program is being captured, CUDA restricts the calls of the capturing
+ * thread. This exchanges the thread's capture mode, so that the library can make what is its own,
+ * which does not belong to the capture: first with CU_STREAM_CAPTURE_MODE_RELAXED, then with what
+ * the first call has put there. */
+static inline void gpu_exchange_capture_mode(const struct gpu *gpu, int *mode)
+{
+    if (gpu->driver.ThreadExchangeStreamCaptureMode)
+        gpu->driver.ThreadExchangeStreamCaptureMode(mode);
+}
+
 /* Polls for the answer of the last kernel of the internal stream that gives one; it arrives before
  * the end of the stream is seen. The caller holds the lock of the internal stream. */
 weft_status stream_await_answer(struct gpu *gpu, struct gpu_stream *internal);

@@ -211,7 +211,13 @@ static ncclResult_t open_job(ncclComm_t comm)
         return nccl_result(status);
     comm->team = weft_team_world(comm->job);
     comm->ctx = weft_default_ctx(comm->job);
-    ncclResult_t result = messages_open(comm);
+    ncclResult_t result = ncclSuccess;
+    if (comm->most_sms >= 0)
+        result = nccl_result(weft_team_limit_sms(comm->team, comm->most_sms));
+    if (!result)
+        result = signals_open(comm);
+    if (!result)
+        result = messages_open(comm);
     if (!result)
         result = staged_open(comm);
     if (!result)
@@ -219,8 +225,6 @@ static ncclResult_t open_job(ncclComm_t comm)
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;
-    if (!result && comm->most_sms >= 0)
-        result = nccl_result(weft_team_limit_sms(comm->team, comm->most_sms));
     if (!result)
         show_pairs(comm);
     return result;

@@ -14,8 +14,6 @@
 #include <weft/nccl/nccl.h>
 #include <weft/stream.h>
 
-struct messages;
-
 /* All ranks of a communicator in one process: PEs that are threads while they start, end, or run a
  * group. */
 struct process_ranks {
@@ -47,8 +45,9 @@ struct ncclComm {
     void *context;           /* of the driver, current in the thread that made the communicator */
     bool blocking, threaded; /* threaded: `starter` has not been joined */
     pthread_t starter;
-    struct messages *messages;
-    char *stage; /* of staged.c; NULL: collectives use the program's memory */
+    weft_messages *messages;
+    weft_event joined; /* of the streams of a group's messages; NULL: not needed yet */
+    char *stage;       /* of staged.c; NULL: collectives use the program's memory */
     int n_signals;
     struct signal_stream *signal_streams; /* under `order` */
     uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
@@ -230,10 +229,13 @@ weft_status staged_run(const struct nccl_call *call);
 ncclResult_t messages_open(ncclComm_t comm);
 void messages_close(ncclComm_t comm);
 
-/* Runs sends and receives at the same time; those with one peer match in their order. */
+/* Runs the sends and receives of a group. */
 ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);
 
 /* ------------------------------------------------------------------------------- one_sided.c */
+
+/* Collective, when a communicator is made: allocates comm->signals. */
+ncclResult_t signals_open(ncclComm_t comm);
 
 /* A put with a signal, a signal, or a wait for signals. */
 ncclResult_t signal_run(const struct nccl_call *call);

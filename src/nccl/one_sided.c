@@ -6,6 +6,15 @@
 
 #include <stdlib.h>
 
+ncclResult_t signals_open(ncclComm_t comm)
+{
+    void *memory = NULL;
+    size_t bytes = (size_t)comm->size * (size_t)comm->n_signals * sizeof *comm->signals;
+    weft_status status = weft_alloc(comm->job, WEFT_GPU, bytes, 256, WEFT_ALLOC_ZERO, &memory);
+    comm->signals = memory;
+    return nccl_result(status);
+}
+
 /* Notes that the stream has signals, for the end of the communicator. */
 static ncclResult_t note_stream(ncclComm_t comm, weft_stream stream)
 {

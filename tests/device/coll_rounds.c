@@ -133,6 +133,7 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 
 #include "gpu/coll/kernels.cu"
 
+#undef weft_dev_move
 #if REMOVED == REMOVED_release
 #define weft_dev_store_u64(p, value, order, scope) (weft_dev_store_u64)(p, value, RELAXED, scope)
 #endif
@@ -144,7 +145,6 @@ WEFT_DEVICE void end_of_round(struct round *r, int fenced)
 #undef weft_dev_sync_warp
 #undef weft_dev_store_vec16_relaxed
 #undef weft_dev_load_u64
-#undef weft_dev_move
 
 enum {
     MEMBERS = 4,

@@ -212,6 +212,26 @@ static void run_barrier(void **a)
     weft_kernel_barrier(barrier, reporting_of(a[1]));
 }
 
+static void run_messages(const struct message_call *given)
+{
+    struct message_call call = *given;
+    for (int i = 0; i < call.layout.members; i++)
+        call.area[i] = memory_at((uintptr_t)call.area[i]);
+    call.list = memory_at((uintptr_t)call.list);
+    call.reporting = reporting_of(&call.reporting);
+    int n = 0;
+    for (int l = 0; l < call.lanes; l++)
+        n = call.lane[l].first + call.lane[l].n;
+    struct message *list = malloc((size_t)n * sizeof *list);
+    for (int i = 0; i < n; i++) {
+        list[i] = call.list ? call.list[i] : call.by_value[i];
+        list[i].address = memory_at((uintptr_t)list[i].address);
+    }
+    call.list = list;
+    weft_kernel_messages(call);
+    free(list);
+}
+
 /* How many 16-byte stores of a block of the LL128 test arrive whole, depending on
  * FAKE_CUDA_TORN. */
 static unsigned whole_stores(void)
@@ -287,6 +307,9 @@ static void run_block(int kernel, void **a)
     case FAKE_weft_kernel_barrier:
         run_barrier(a);
         return;
+    case FAKE_weft_kernel_messages:
+        run_messages(a[0]);
+        return;
     case FAKE_weft_kernel_prove:
         run_prove(a, fake_block);
         return;
@@ -312,6 +335,7 @@ static const unsigned short argument_bytes[FAKE_KERNELS][12] = {
     [FAKE_weft_kernel_wait] = {8, 4, 4, 4, 8, sizeof(struct gpu_reporting), 8, 8},
     [FAKE_weft_kernel_replayed] = {8, 8, sizeof(struct gpu_reporting)},
     [FAKE_weft_kernel_barrier] = {sizeof(struct gpu_barrier), sizeof(struct gpu_reporting)},
+    [FAKE_weft_kernel_messages] = {sizeof(struct message_call)},
     [FAKE_weft_kernel_prove] = {8, 8, 8},
     [FAKE_weft_kernel_echo] = {8, 8, 8, 8, 8, 8, 8},
     [FAKE_weft_hca_slice] = {sizeof(struct gpu_slice)},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random programs of groups of sends and receives against a model: any pairs, sizes from 0 bytes to
- * several slots, several messages of a pair, ranks that make their calls in different orders, two
- * streams. Arguments: ranks, programs. */
+/* Random programs of groups of sends and receives against a model: any pairs, up to 160 messages of
+ * sizes from 0 bytes to several slots, several messages of a pair, ranks that make their calls in
+ * different orders, two streams. Arguments: ranks, programs. */
 #include "nccl_test.h"
 
-enum { MOST = 24, BYTES = 3 << 20 };
+enum { FEW = 24, MOST = 160, BYTES = 3 << 20 };
 
 static int programs;
 
@@ -50,11 +50,11 @@ static void run_program(uint64_t *state, uint64_t *own, ncclComm_t comm, unsigne
                         unsigned char *in, unsigned char *host, cudaStream_t *streams)
 {
     struct message m[MOST];
-    int n = 1 + (int)draw(state, MOST), order[MOST];
+    int n = 1 + (int)draw(state, draw(state, 6) ? FEW : MOST), order[MOST];
     size_t at = 0;
     memset(host, 0, BYTES);
     for (int i = 0; i < n; i++) {
-        uint32_t most = draw(state, 8) ? 3000 : (BYTES / MOST) * 2;
+        uint32_t most = draw(state, 8) ? 3000 : (BYTES / FEW) * 2;
         m[i].from = (int)draw(state, (uint32_t)ranks);
         m[i].to = (int)draw(state, (uint32_t)ranks);
         m[i].seed = (int)draw(state, 1000);

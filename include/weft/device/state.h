@@ -337,7 +337,9 @@ WEFT_DEV_BOTH size_t weft_dev_staging_offset(int n_pes, int n_teams, int team)
     X(COLLECT, "collect")                                                                          \
     X(ALLTOALLV, "alltoallv")                                                                      \
     X(GRID, "grid")                                                                                \
-    X(CONNECT, "connect")
+    X(CONNECT, "connect")                                                                          \
+    X(SEND, "send")                                                                                \
+    X(RECEIVE, "receive")
 
 enum weft_dev_operation {
 #define WEFT_DEV_OPERATION_ENUM(id, name) WEFT_DEV_OP_##id,

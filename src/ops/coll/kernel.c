@@ -363,6 +363,11 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
     return status;
 }
 
+int coll_kernel_most_blocks(const struct weft_team *team)
+{
+    return team->coll ? team->coll->most_blocks : coll_blocks_of(config_int(CONFIG_COLL_SMS));
+}
+
 bool coll_kernel_ll128(const struct weft_team *team)
 {
     return team->coll && team->coll->ll128_blocks &&
@@ -387,15 +392,6 @@ static bool is_aligned(const struct coll_request *request)
 {
     size_t element = request->reduction.element, unit = element > 8 ? 8 : element;
     return (uintptr_t)request->dst % unit == 0 && (uintptr_t)request->src % unit == 0;
-}
-
-/* While a stream of the program is being captured, CUDA restricts the calls of the capturing
- * thread. This exchanges the thread's capture mode, so that the library can use its own streams,
- * which do not belong to the capture. */
-static void exchange_capture_mode(const struct gpu *gpu, int *mode)
-{
-    if (gpu->driver.ThreadExchangeStreamCaptureMode)
-        gpu->driver.ThreadExchangeStreamCaptureMode(mode);
 }
 
 /* Checking mode: enqueues a kernel in front of the collective that compares this call with the
@@ -455,9 +451,9 @@ static weft_status launch_rounds(struct weft_team *team, const struct coll_reque
         return status;
     if (choice.algorithm == COLL_ALGO_ENGINES) {
         int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
+        gpu_exchange_capture_mode(gpu, &mode); /* copy engines create their streams at first use */
         status = coll_engines_enqueue(gpu, &call, choice.phases, choice.threads, stream);
-        exchange_capture_mode(gpu, &mode);
+        gpu_exchange_capture_mode(gpu, &mode);
         return status;
     }
     if (coll_is_sized[request->what])
@@ -486,11 +482,11 @@ weft_status coll_kernel_enqueue(struct weft_team *team, const struct coll_reques
                                 weft_stream stream)
 {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    exchange_capture_mode(team->job->gpu, &mode);
+    gpu_exchange_capture_mode(team->job->gpu, &mode);
     weft_status status = team->coll ? WEFT_OK : prepare_team(team);
     if (!status) /* src may be the destination of earlier host-initiated puts */
         status = weft_quiet(team->job->default_ctx);
-    exchange_capture_mode(team->job->gpu, &mode);
+    gpu_exchange_capture_mode(team->job->gpu, &mode);
     if (!status)
         status = gpu_enter(&team->job->gpu->device);
     if (status)

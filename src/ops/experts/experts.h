@@ -107,7 +107,5 @@ weft_status experts_one_kernel_blocks(struct weft_experts *experts, unsigned mos
 /* The stream and the events with which one part is added up while the next one arrives. */
 weft_status experts_events_create(struct weft_experts *experts);
 void experts_events_destroy(struct weft_experts *experts);
-weft_status experts_record(struct weft_experts *experts, weft_event event, weft_stream stream);
-weft_status experts_wait(struct weft_experts *experts, weft_stream stream, weft_event event);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches, the internal stream and events of dispatch and combine, on the target of the job's
- * device code: by the GPU driver, or by the SIMT executor. */
+/* Launches of dispatch and combine, on the target of the job's device code: by the GPU driver, or
+ * by the SIMT executor; their internal stream and events. */
 #include "ops/experts/experts.h"
 
 #include "job/device_state.h"
 #include "job/late_image.h"
 #include "ops/experts/relay.h"
 #include "ops/experts/short.h"
+#include "ops/stream/events.h"
 
 #include <weft/simt_executor.h>
 
@@ -94,67 +95,14 @@ weft_status experts_launch(struct weft_experts *experts, enum experts_kernel ker
 
 /* ------------------------------------------------------------------------- stream and events */
 
-/* Makes one call with the GPU's context current, or of the SIMT executor. */
-#define ON_TARGET(experts, what, gpu_call, simt_call)                                              \
-    do {                                                                                           \
-        struct gpu *gpu_ = (experts)->team->job->gpu;                                              \
-        if (device_target() == WEFT_SIMT)                                                          \
-            return simt_call;                                                                      \
-        weft_status entered_ = gpu_enter(&gpu_->device);                                           \
-        if (entered_)                                                                              \
-            return entered_;                                                                       \
-        int error_ = gpu_call;                                                                     \
-        gpu_leave(&gpu_->device);                                                                  \
-        return error_ ? gpu_api_fail(&gpu_->driver, (CUresult)error_, what " on GPU %d",           \
-                                     gpu_->device.ordinal)                                         \
-                      : WEFT_OK;                                                                   \
-    } while (0)
-
-static weft_status create_stream(struct weft_experts *experts)
-{
-    ON_TARGET(experts, "a stream for experts",
-              gpu_->driver.StreamCreate((CUstream *)&experts->sum_stream, CU_STREAM_NON_BLOCKING),
-              weft_simt_stream_create((weft_simt_stream **)&experts->sum_stream));
-}
-
-static weft_status create_event(struct weft_experts *experts, weft_event *event)
-{
-    ON_TARGET(experts, "an event for experts",
-              gpu_->driver.EventCreate((CUevent *)event, CU_EVENT_DISABLE_TIMING),
-              weft_simt_event_create((weft_simt_event **)event));
-}
-
-weft_status experts_record(struct weft_experts *experts, weft_event event, weft_stream stream)
-{
-    ON_TARGET(experts, "recording an event", gpu_->driver.EventRecord(event, stream),
-              weft_simt_event_record(event, stream));
-}
-
-weft_status experts_wait(struct weft_experts *experts, weft_stream stream, weft_event event)
-{
-    ON_TARGET(experts, "waiting for an event", gpu_->driver.StreamWaitEvent(stream, event, 0),
-              weft_simt_event_wait(stream, event));
-}
-
-static weft_status destroy_event(struct weft_experts *experts, weft_event event)
-{
-    ON_TARGET(experts, "destroying an event", gpu_->driver.EventDestroy(event),
-              weft_simt_event_destroy(event));
-}
-
-static weft_status destroy_stream(struct weft_experts *experts)
-{
-    ON_TARGET(experts, "destroying a stream", gpu_->driver.StreamDestroy(experts->sum_stream),
-              weft_simt_stream_destroy(experts->sum_stream));
-}
-
 weft_status experts_events_create(struct weft_experts *experts)
 {
-    weft_status status = create_stream(experts);
+    struct weft_job *job = experts->team->job;
+    weft_status status = events_new_stream(job, &experts->sum_stream);
     for (uint32_t part = 0; part < experts->call.parts && !status; part++)
-        status = create_event(experts, &experts->came[part]);
+        status = events_new(job, &experts->came[part]);
     if (!status)
-        status = create_event(experts, &experts->summed);
+        status = events_new(job, &experts->summed);
     if (status)
         experts_events_destroy(experts);
     return status;
@@ -162,15 +110,13 @@ weft_status experts_events_create(struct weft_experts *experts)
 
 void experts_events_destroy(struct weft_experts *experts)
 {
+    struct weft_job *job = experts->team->job;
     for (uint32_t part = 0; part < EXPERTS_PARTS_MOST; part++) {
-        if (experts->came[part])
-            destroy_event(experts, experts->came[part]);
+        events_delete(job, experts->came[part]);
         experts->came[part] = NULL;
     }
-    if (experts->summed)
-        destroy_event(experts, experts->summed);
-    if (experts->sum_stream)
-        destroy_stream(experts);
+    events_delete(job, experts->summed);
+    events_delete_stream(job, experts->sum_stream);
     experts->summed = NULL;
     experts->sum_stream = NULL;
 }

@@ -15,6 +15,7 @@
 #include "ops/experts/experts.h"
 
 #include "base/status.h"
+#include "ops/stream/events.h"
 #include "ops/stream/stream.h"
 
 static weft_status check_call(const char *function, const weft_experts *e, const void *layout,
@@ -279,7 +280,7 @@ static weft_status return_parts(weft_experts *e, struct experts_call *c, weft_st
             continue;
         status = weft_barrier_on_stream(e->team, stream);
         if (!status)
-            status = experts_record(e, e->came[c->part], stream);
+            status = events_record(e->team->job, e->came[c->part], stream);
     }
     return status;
 }
@@ -325,7 +326,7 @@ static weft_status sum_parts(weft_experts *e, struct experts_call *c, weft_strea
 {
     weft_status status = WEFT_OK;
     for (c->part = 0; c->part + 1 < c->parts && !status; c->part++) {
-        status = experts_wait(e, e->sum_stream, e->came[c->part]);
+        status = events_wait(e->team->job, e->sum_stream, e->came[c->part]);
         if (!status)
             status = experts_launch(e, EXPERTS_sum, e->part_blocks, e->threads, c, e->sum_stream);
     }
@@ -359,9 +360,9 @@ static weft_status receive_sums(weft_experts *e, void *dst, float *weights_dst, 
         if (!status)
             status = experts_launch(e, EXPERTS_sum, e->blocks, e->threads, &c, stream);
         if (!status && c.parts > 1)
-            status = experts_record(e, e->summed, e->sum_stream);
+            status = events_record(e->team->job, e->summed, e->sum_stream);
         if (!status && c.parts > 1)
-            status = experts_wait(e, stream, e->summed);
+            status = events_wait(e->team->job, stream, e->summed);
     }
     if (!status)
         e->step = EXPERTS_IDLE;

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages by the kernel: sorts those of a call by lane, and launches it. */
+#include "ops/messages/messages.h"
+
+#include "base/status.h"
+#include "gpu/gpu.h"
+#include "gpu/module.h"
+#include "job/device_watch.h"
+#include "ops/stream/events.h"
+#include "ops/stream/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 512, FIRST_LIST = 64 };
+
+/* A channel gets at least so many bytes of a message, because more blocks for it take longer than
+ * they save. */
+static const size_t least_part = 16u << 10;
+
+/* Memory that a kernel can access: messages of a call often are in one allocation for each
+ * direction. */
+struct known_range {
+    uintptr_t begin, bytes;
+};
+
+static weft_status check_memory(struct gpu *gpu, const weft_message *message, size_t i,
+                                struct known_range *known)
+{
+    uintptr_t at = (uintptr_t)message->address;
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    if (at - known->begin < known->bytes)
+        return WEFT_OK;
+    if (gpu_place_of(gpu, message->address) == GPU_PLACE_PLAIN)
+        return base_fail(WEFT_ERR_ADDRESS,
+                         "weft_messages_on_stream: message %zu is at %p, which is memory that GPU "
+                         "%d cannot access",
+                         i, message->address, gpu->device.ordinal);
+    if (!gpu->driver.PointerGetAttribute(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) &&
+        !gpu->driver.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at))
+        *known = (struct known_range){begin, bytes};
+    return WEFT_OK;
+}
+
+/* Counts the messages of each lane, and gives each lane its place. Returns the number of all. */
+static size_t count_messages(struct weft_messages *m, const weft_message *list, size_t n)
+{
+    struct message_call *call = &m->call;
+    uint32_t found = 0;
+    memset(m->counts, 0, 2 * (size_t)m->team->n * sizeof *m->counts);
+    for (size_t i = 0; i < n; i++)
+        if (list[i].bytes && messages_by_kernel(m, list[i].member))
+            m->counts[2 * list[i].member + (list[i].receives != 0)]++;
+    call->lanes = 0;
+    for (int k = 0; k < 2 * m->team->n; k++) {
+        uint32_t count = m->counts[k];
+        if (count)
+            call->lane[call->lanes++] = (struct message_lane){
+                .first = (uint16_t)found,
+                .n = (uint16_t)count,
+                .pe = (uint16_t)m->team->pes[k / 2],
+                .member = (uint8_t)(k / 2),
+                .receives = (uint8_t)(k % 2),
+            };
+        m->counts[k] = found;
+        found += count;
+    }
+    return found;
+}
+
+/* Both ends count alike, so they find the same channels. */
+static struct message divide(struct weft_messages *m, const weft_message *message)
+{
+    unsigned most = m->call.layout.channels;
+    uint16_t *next = &m->next[2 * message->member + (message->receives != 0)];
+    size_t parts = (message->bytes + least_part - 1) / least_part;
+    struct message one = {message->address, message->bytes, *next,
+                          (uint16_t)(parts < most ? parts : most), 0};
+    *next = (uint16_t)((*next + one.channels) % most);
+    for (unsigned k = 0; k < one.channels; k++)
+        m->call.channels |= UINT64_C(1) << (one.first + k) % most;
+    return one;
+}
+
+static weft_status sort_messages(struct weft_messages *m, const weft_message *list, size_t n,
+                                 struct message *sorted)
+{
+    struct known_range known[2] = {{0, 0}, {0, 0}};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        if (list[i].bytes && messages_by_kernel(m, list[i].member))
+            status = check_memory(m->team->job->gpu, &list[i], i, &known[list[i].receives != 0]);
+    m->call.channels = 0;
+    for (size_t i = 0; i < n && !status; i++)
+        if (list[i].bytes && messages_by_kernel(m, list[i].member))
+            sorted[m->counts[2 * list[i].member + (list[i].receives != 0)]++] = divide(m, &list[i]);
+    return status;
+}
+
+/* --------------------------------------------------------------------- more than by_value */
+
+/* A list on the host with room for n messages, which no copy reads any more. */
+static struct message_list *find_list(struct weft_messages *m, size_t n)
+{
+    struct weft_job *job = m->team->job;
+    for (struct message_list *l = m->lists; l; l = l->next)
+        if (!l->captured && l->room >= n && events_passed(job, l->copied))
+            return l;
+    struct message_list *made = malloc(sizeof *made + n * sizeof *made->messages);
+    if (!made)
+        return NULL;
+    *made = (struct message_list){.next = m->lists, .room = n};
+    if (events_new(job, &made->copied)) {
+        free(made);
+        return NULL;
+    }
+    return m->lists = made;
+}
+
+/* GPU memory for n messages. Calls of the object follow each other, so one piece serves all; a
+ * graph may contain the smaller ones. */
+static weft_status list_memory(struct weft_messages *m, size_t n, CUdeviceptr *at)
+{
+    int k = 0;
+    while ((size_t)FIRST_LIST << k < n)
+        k++;
+    weft_status status = WEFT_OK;
+    if (!m->list_memory[k])
+        status =
+            gpu_alloc_unset(m->team->job->gpu, ((size_t)FIRST_LIST << k) * sizeof(struct message),
+                            &m->list_memory[k]);
+    *at = m->list_memory[k];
+    return status;
+}
+
+static weft_status copy_list(struct weft_messages *m, struct message_list *list, size_t n,
+                             weft_stream stream)
+{
+    struct weft_job *job = m->team->job;
+    CUdeviceptr at = 0;
+    weft_status status = list_memory(m, n, &at);
+    if (!status)
+        status = gpu_enter(&job->gpu->device);
+    if (status)
+        return status;
+    list->captured = stream_capturing(job->gpu, stream);
+    status = gpu_copy_on(job->gpu, stream, (void *)(uintptr_t)at, list->messages,
+                         n * sizeof *list->messages);
+    gpu_leave(&job->gpu->device);
+    m->call.list = (const struct message *)(uintptr_t)at;
+    return status || list->captured ? status : events_record(job, list->copied, stream);
+}
+
+/* ----------------------------------------------------------------------------------- launch */
+
+static weft_status launch(struct weft_messages *m, weft_stream stream)
+{
+    struct gpu *gpu = m->team->job->gpu;
+    void *arguments[] = {&m->call};
+    unsigned blocks = (unsigned)__builtin_popcountll(m->call.channels);
+    weft_status status = gpu_enter(&gpu->device);
+    if (status)
+        return status;
+    status = gpu_launch(&gpu->module, GPU_weft_kernel_messages, blocks, THREADS, stream, arguments);
+    gpu_leave(&gpu->device);
+    return status;
+}
+
+weft_status messages_run_kernel(struct weft_messages *m, const weft_message *list, size_t n,
+                                weft_stream stream)
+{
+    size_t found = count_messages(m, list, n);
+    struct message_list *long_list = NULL;
+    weft_status status = device_watch_kernels(m->team->job);
+    m->call.list = NULL;
+    if (!status && found > MESSAGES_BY_VALUE && !(long_list = find_list(m, found)))
+        status = base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu messages", found);
+    if (!status)
+        status = sort_messages(m, list, n, long_list ? long_list->messages : m->call.by_value);
+    if (!status && long_list)
+        status = copy_list(m, long_list, found, stream);
+    return status ? status : launch(m, stream);
+}
+
+void messages_close_kernel(struct weft_messages *m)
+{
+    struct weft_job *job = m->team->job;
+    while (m->lists) {
+        struct message_list *first = m->lists;
+        m->lists = first->next;
+        events_delete(job, first->copied);
+        free(first);
+    }
+    for (size_t k = 0; k < sizeof m->list_memory / sizeof *m->list_memory; k++)
+        if (m->list_memory[k])
+            gpu_free(job->gpu, m->list_memory[k]);
+}
