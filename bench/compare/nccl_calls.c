@@ -3,13 +3,15 @@
  * its GPU memory, the host's time of a call on a stream, of a group of 64 messages, and latency and
  * rate of collectives. With LD_PRELOAD=libnccl.so.2 the figures of NCCL.
  *
- *     nccl_calls [RANKS]
+ *     nccl_calls [RANKS [sweep]]
+ *
+ * sweep: all collectives from 8 bytes to 256 MiB, of the vector or of all blocks together.
  */
 #include "tests/nccl/nccl_test.h"
 
 #include <time.h>
 
-enum { CALLS = 50, ROUNDS = 20, MESSAGES = 32, LARGE = 64 << 20 };
+enum { CALLS = 50, ROUNDS = 20, MESSAGES = 32, LARGE = 64 << 20, LARGEST = 256 << 20 };
 
 static double microseconds(void)
 {
@@ -65,6 +67,58 @@ static void measure(const char *name, void (*call)(size_t n), size_t n, int call
                whole[ROUNDS / 2]);
 }
 
+static void all_gather(size_t n)
+{
+    size_t each = n / (size_t)ranks;
+    OK(ncclAllGather(buffers[0], buffers[1], each, ncclFloat, comm, stream));
+}
+
+static void all_to_all(size_t n)
+{
+    size_t each = n / (size_t)ranks;
+    int peer;
+    OK(ncclGroupStart());
+    for (peer = 0; peer < ranks; peer++) {
+        OK(ncclSend(buffers[0] + (size_t)peer * each, each, ncclFloat, peer, comm, stream));
+        OK(ncclRecv(buffers[1] + (size_t)peer * each, each, ncclFloat, peer, comm, stream));
+    }
+    OK(ncclGroupEnd());
+}
+
+static void reduce_scatter(size_t n)
+{
+    size_t each = n / (size_t)ranks;
+    OK(ncclReduceScatter(buffers[0], buffers[1], each, ncclFloat, ncclSum, comm, stream));
+}
+
+static void broadcast(size_t n)
+{
+    OK(ncclBroadcast(buffers[0], buffers[1], n, ncclFloat, 0, comm, stream));
+}
+
+static void reduce(size_t n)
+{
+    OK(ncclReduce(buffers[0], buffers[1], n, ncclFloat, ncclSum, 0, comm, stream));
+}
+
+static void sweep(ncclUniqueId id)
+{
+    static const struct {
+        const char *name;
+        void (*call)(size_t n);
+    } all[] = {{"all_reduce", all_reduce},         {"reduce", reduce},
+               {"reduce_scatter", reduce_scatter}, {"all_gather", all_gather},
+               {"broadcast", broadcast},           {"sends and receives to all", all_to_all}};
+    for (int i = 0; i < 2; i++)
+        buffers[i] = gpu_memory(LARGEST);
+    CHECK(!cuda.stream_create(&stream, 1));
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t bytes = 8; bytes <= LARGEST; bytes *= bytes < 1 << 20 ? 8 : 4)
+            measure(all[i].name, all[i].call, bytes / 4, bytes < 1 << 20 ? CALLS : 4);
+    OK(ncclCommDestroy(comm));
+}
+
 static void body(ncclUniqueId id)
 {
     size_t free_before, free_after, all;
@@ -95,5 +149,5 @@ static void body(ncclUniqueId id)
 
 int main(int argc, char **argv)
 {
-    return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body, NULL);
+    return run_ranks(argc > 1 ? atoi(argv[1]) : 2, argc > 2 ? sweep : body, NULL);
 }

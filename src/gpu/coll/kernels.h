@@ -120,11 +120,17 @@ static inline uint64_t coll_area_offset(int team)
            ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
 }
 
-/* Bytes of a staging slot when all sets of a team together are divided among the blocks: two slots
- * for each of the `parts` of each block. */
-WEFT_DEV_BOTH uint64_t coll_staging_slot_bytes(uint64_t set_bytes, unsigned blocks, unsigned parts)
+/* Slots that a block of the staged protocol has for each other member and kind of data: one is
+ * filled while another is copied out; a reduction fills two ahead (staged.h). */
+enum { COLL_MOVE_SLOTS = 2, COLL_REDUCE_SLOTS = 3 };
+
+/* Bytes of a staging slot when all sets of a team together are divided among the blocks, each of
+ * which has `slots` for each other member. */
+WEFT_DEV_BOTH uint64_t coll_staging_slot_bytes(uint64_t set_bytes, unsigned blocks, unsigned slots,
+                                               unsigned members)
 {
-    return 4 * set_bytes / ((uint64_t)2 * blocks * parts) / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
+    uint64_t all = (uint64_t)blocks * slots * (members > 1 ? members - 1 : 1);
+    return 4 * set_bytes / all / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
 }
 
 /* Which members send to which. */

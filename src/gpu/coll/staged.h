@@ -2,7 +2,7 @@
 /* The staged protocol: for data that is too large for LL and cannot be stored to its destination,
  * since destinations (or, for a reduction, sources) are memory that the other members cannot
  * access. The staging memory consists of all four slot sets of the team's own area: each block has
- * two slots there for each member; one is filled while the other is copied out. The bytes
+ * two slots there for each other member; one is filled while the other is copied out. The bytes
  * themselves go over each link, as in the simple protocol, and each byte is copied once more within
  * its GPU, by blocks that no other block waits for: while one block copies, the others use the
  * link. A large broadcast also carries each byte once: the root sends a slice to each other member,
@@ -31,22 +31,27 @@
 
 struct staging {
     uint64_t slot_bytes;
+    uint64_t first;      /* offset of this thread block's slots in the windows */
     uint64_t begin, end; /* this thread block's share of a block of data, or of each slice */
-    int kinds;           /* 2: each member has a second slot, for results */
-    int all;             /* every member sends to every member, whichever members get results */
+    int slots;           /* for each other member and kind */
+    int kinds;           /* 2: each member also has slots for results */
     unsigned block, rank, threads;
 };
 
-WEFT_DEVICE struct staging staging_begin(const struct round *r, uint64_t bytes, int kinds, int all)
+WEFT_DEVICE struct staging staging_begin(const struct round *r, uint64_t bytes, int slots,
+                                         int kinds)
 {
     const struct coll_call *c = r->c;
     struct staging s;
     unsigned blocks = weft_dev_grid_dim_x();
     uint64_t share = (bytes + blocks - 1) / blocks;
     share = (share + COLL_STAGING_GRAIN - 1) / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
-    s.slot_bytes = coll_staging_slot_bytes(c->set_bytes, blocks, (unsigned)(kinds * c->members));
+    s.slot_bytes = coll_staging_slot_bytes(c->set_bytes, blocks, (unsigned)(slots * kinds),
+                                           (unsigned)c->members);
+    s.slots = slots;
     s.kinds = kinds;
-    s.all = all;
+    s.first = c->area + sizeof(struct coll_area) +
+              r->block * (uint64_t)(slots * kinds * (c->members - 1)) * s.slot_bytes;
     s.block = r->block;
     s.rank = weft_dev_thread_x();
     s.threads = weft_dev_block_dim_x();
@@ -60,10 +65,9 @@ WEFT_DEVICE char *staging_slot(const struct round *r, const struct staging *s, i
                                int kind, uint64_t step)
 {
     const struct coll_call *c = r->c;
-    uint64_t row = (step & 1) * weft_dev_grid_dim_x() + s->block;
-    uint64_t slot = (row * (unsigned)s->kinds + (unsigned)kind) * (unsigned)c->members;
-    return c->part[at] + c->area + sizeof(struct coll_area) +
-           (slot + (unsigned)from) * s->slot_bytes;
+    unsigned kinds = (unsigned)(step % (unsigned)s->slots) * (unsigned)s->kinds + (unsigned)kind;
+    unsigned slot = kinds * (unsigned)(c->members - 1) + (unsigned)(from - (from > at));
+    return c->part[at] + s->first + slot * s->slot_bytes;
 }
 
 WEFT_DEVICE uint64_t staging_flag(const struct round *r, uint64_t steps)
@@ -71,16 +75,11 @@ WEFT_DEVICE uint64_t staging_flag(const struct round *r, uint64_t steps)
     return r->number * COLL_STEPS + steps;
 }
 
-WEFT_DEVICE int uses_emptied(const struct round *r, const struct staging *s)
-{
-    return !s->all && r->c->flow != COLL_ALL;
-}
-
 /* Waits until the members that this member sends to have copied `steps` steps out. */
 WEFT_DEVICE void await_emptied(struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
-    if (!uses_emptied(r, s))
+    if (c->flow == COLL_ALL)
         return;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
         if (i != c->me && sends_to(c, i))
@@ -106,7 +105,7 @@ WEFT_DEVICE void await_filled(struct round *r, const struct staging *s, uint64_t
 {
     const struct coll_call *c = r->c;
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
-        if (i != c->me && (s->all || receives_from(c, i)))
+        if (i != c->me && (s->slots == COLL_REDUCE_SLOTS || receives_from(c, i)))
             await_flag(r, &r->own->filled[i][s->block], staging_flag(r, parts), i);
     r->failed = weft_dev_sync_block_or(r->failed);
 }
@@ -126,7 +125,7 @@ WEFT_DEVICE void await_filled_by(struct round *r, const struct staging *s, uint6
 WEFT_DEVICE void send_emptied(struct round *r, const struct staging *s, uint64_t steps)
 {
     const struct coll_call *c = r->c;
-    if (!uses_emptied(r, s))
+    if (c->flow == COLL_ALL)
         return;
     weft_dev_sync_block();
     for (int i = (int)s->rank; i < c->members; i += (int)s->threads)
@@ -143,7 +142,7 @@ WEFT_DEVICE void staging_clear(const struct round *r, const struct staging *s, u
     struct weft_dev_vec16 nothing = {0, 0};
     uint64_t used = s->end - s->begin < s->slot_bytes ? s->end - s->begin : s->slot_bytes;
     weft_dev_sync_block(); /* all threads have copied their part out */
-    for (uint64_t step = 0; step < 2 && step < steps; step++)
+    for (uint64_t step = 0; step < (unsigned)s->slots && step < steps; step++)
         for (int kind = 0; kind < s->kinds; kind++)
             for (int i = 0; i < c->members; i++) {
                 char *slot = staging_slot(r, s, c->me, i, kind, step);
@@ -208,7 +207,7 @@ WEFT_DEVICE void push_staged(const struct coll_call *c, uint64_t *shared, int st
     if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
-    struct staging s = staging_begin(&r, c->bytes, 1, 0);
+    struct staging s = staging_begin(&r, c->bytes, COLL_MOVE_SLOTS, 1);
     push_own_block(&r, strided);
     await_here(&r, r.number);
     uint64_t step = 0;
@@ -306,7 +305,7 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
     if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
-    struct staging s = staging_begin(&r, slice, 1, 0);
+    struct staging s = staging_begin(&r, slice, COLL_MOVE_SLOTS, 1);
     if (c->me == c->root && c->dst != c->src)
         weft_dev_move(c->dst, c->src, c->bytes, r.rank, r.threads, 0);
     await_here(&r, r.number);
@@ -324,50 +323,26 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
 
 /* -------------------------------------------------------------------------------- reductions */
 
-/* Combines unit `unit` of this member's range in the order of the team. */
-WEFT_DEVICE struct weft_dev_vec16 staging_combine(const struct round *r, const struct staging *s,
-                                                  struct weft_dev_how h, struct staging_range mine,
-                                                  uint64_t unit, uint64_t step)
+/* A reduction has a step in work for each of its three slots. In step k a member
+ *   1. waits for the parts of step k, combines them, sends the results (kind 1) and reports them;
+ *   2. waits for the results of step k - 1, sends the parts of step k + 2, copies these results
+ * out, and reports both. What it waits for in 1 was reported two steps before, and in 2 one step
+ * before, so that transfers and fences take no time of the block. A slot is free again: that of
+ * parts of step k + 2, when the results of step k - 1, which used it, have been reported; that of
+ * results of step k, when those of step k - 3 have been copied out, which the report of the parts
+ * of step k follows. Without results (reduce-scatter) the report of the parts of step k + 1 says
+ * that step k - 1 has been combined. */
+enum { REDUCE_AHEAD = COLL_REDUCE_SLOTS - 1 };
+
+/* Values of `filled`: 1 when the parts of the first steps have been sent. */
+WEFT_DEVICE uint64_t results_reported(uint64_t step)
 {
-    const struct coll_call *c = r->c;
-    struct weft_dev_wide acc;
-    struct weft_dev_vec16 nothing = {0, 0};
-    weft_dev_wide_begin(h, &acc, nothing);
-    for (int i = 0; i < c->members; i += LOADED_TOGETHER) {
-        struct weft_dev_vec16 v[LOADED_TOGETHER];
-        WEFT_UNROLL
-        for (int k = 0; k < LOADED_TOGETHER; k++) {
-            int member = i + k < c->members ? i + k : i;
-            v[k] = member == c->me ? weft_dev_unit_load(c->src + mine.at, mine.bytes, unit)
-                                   : weft_dev_load_vec16_relaxed(
-                                         staging_slot(r, s, c->me, member, 0, step) + 16 * unit);
-        }
-        if (h.more) { /* not unrolled: the code is large */
-            WEFT_NO_UNROLL
-            for (int k = 0; k < LOADED_TOGETHER && i + k < c->members; k++) {
-                h = member_reduction(r, h, i + k);
-                if (i + k)
-                    weft_dev_wide_add(h, &acc, v[0]);
-                else
-                    weft_dev_wide_begin(h, &acc, v[0]);
-                /* constant indices, so that the array stays in registers */
-                v[0] = v[1];
-                v[1] = v[2];
-                v[2] = v[3];
-            }
-            continue;
-        }
-        WEFT_UNROLL
-        for (int k = 0; k < LOADED_TOGETHER; k++) {
-            if (i + k >= c->members)
-                break;
-            if (i + k)
-                weft_dev_wide_add(h, &acc, v[k]);
-            else
-                weft_dev_wide_begin(h, &acc, v[k]);
-        }
-    }
-    return weft_dev_wide_end(h, &acc);
+    return 2 * step + 2;
+}
+
+WEFT_DEVICE uint64_t parts_reported(uint64_t step)
+{
+    return step < REDUCE_AHEAD ? 1 : 2 * (step - REDUCE_AHEAD) + 3;
 }
 
 /* Returns whether a member gets results of slices that other members combined. */
@@ -376,46 +351,128 @@ WEFT_DEVICE int gets_results(const struct coll_call *c, int member)
     return c->reduction.everywhere || (c->flow == COLL_TO && member == c->root);
 }
 
-/* One step: parts go to the members that combine them; results, which only slices have, go to the
- * members that get them. A thread stores into dst what it loaded from src, or what the block loaded
- * before it synchronized: dst may be src. */
-WEFT_DEVICE void staging_reduce_step(struct round *r, const struct staging *s,
-                                     struct weft_dev_how h, uint64_t slice, uint64_t within,
-                                     uint64_t step)
+/* Sends the parts of a step that other members combine. */
+WEFT_DEVICE void reduce_send_parts(const struct round *r, const struct staging *s, uint64_t slice,
+                                   uint64_t step)
 {
     const struct coll_call *c = r->c;
-    struct staging_range mine = staging_range(c, s, slice, c->me, within);
-    char *to = c->dst + (slice ? mine.at : within);
-    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+    uint64_t within = s->begin + step * s->slot_bytes;
+    for (int i = 0; i < c->members - 1 && within < s->end; i++) {
         int member = rotated_member(c, i);
         struct staging_range theirs = staging_range(c, s, slice, member, within);
         weft_dev_move(staging_slot(r, s, member, c->me, 0, step), c->src + theirs.at,
                       (size_t)theirs.bytes, s->rank, s->threads, 0);
     }
-    send_filled(r, s, 2 * step + 1);
-    await_filled(r, s, 2 * step + 1);
-    for (uint64_t u = s->rank; 16 * u < mine.bytes && !r->failed; u += s->threads) {
-        struct weft_dev_vec16 v = staging_combine(r, s, h, mine, u, step);
-        for (int i = 0; i < c->members - 1 && slice; i++) {
+}
+
+/* Combines this member's part of a step in the order of the team, and stores it where it is wanted,
+ * `unroll` units of each thread together. A thread stores into dst what it loaded from src: dst may
+ * be src. */
+WEFT_DEVICE void reduce_combine(const struct round *r, const struct staging *s,
+                                struct weft_dev_how h, uint64_t slice, uint64_t step,
+                                const int unroll)
+{
+    const struct coll_call *c = r->c;
+    uint64_t within = s->begin + step * s->slot_bytes;
+    struct staging_range mine = staging_range(c, s, slice, c->me, within);
+    char *to = c->dst + (slice ? mine.at : within);
+    for (uint64_t at = s->rank; 16 * at < mine.bytes; at += (uint64_t)unroll * s->threads) {
+        struct weft_dev_vec16 v[WEFT_DEV_UNROLL], nothing = {0, 0};
+        struct weft_dev_wide acc[WEFT_DEV_UNROLL];
+        int i = 0;
+        do {
+            const char *slot = staging_slot(r, s, c->me, i, 0, step);
+            WEFT_UNROLL
+            for (int u = 0; u < unroll; u++) {
+                uint64_t unit = at + (uint64_t)u * s->threads;
+                v[u] = nothing;
+                if (i == c->me)
+                    v[u] = weft_dev_unit_load(c->src + mine.at, mine.bytes, unit);
+                else if (16 * unit < mine.bytes)
+                    v[u] = weft_dev_load_vec16_relaxed(slot + 16 * unit);
+            }
+            struct weft_dev_how here = member_reduction(r, h, i);
+            WEFT_UNROLL
+            for (int u = 0; u < unroll; u++) {
+                if (i)
+                    weft_dev_wide_add(here, &acc[u], v[u]);
+                else
+                    weft_dev_wide_begin(here, &acc[u], v[u]);
+            }
+        } while (++i < c->members);
+        WEFT_UNROLL
+        for (int u = 0; u < unroll; u++)
+            v[u] = weft_dev_wide_end(h, &acc[u]);
+        for (i = 0; i < c->members - 1 && slice; i++) {
             int member = rotated_member(c, i);
-            if (gets_results(c, member))
-                weft_dev_store_vec16(staging_slot(r, s, member, c->me, 1, step) + 16 * u, v);
+            char *slot = staging_slot(r, s, member, c->me, 1, step);
+            WEFT_UNROLL
+            for (int u = 0; u < unroll; u++)
+                if (gets_results(c, member) && 16 * (at + (uint64_t)u * s->threads) < mine.bytes)
+                    weft_dev_store_vec16(slot + 16 * (at + (uint64_t)u * s->threads), v[u]);
         }
-        if (!slice || gets_results(c, c->me))
-            weft_dev_unit_deliver(to, mine.bytes, u, v);
+        WEFT_UNROLL
+        for (int u = 0; u < unroll; u++)
+            if ((!slice || gets_results(c, c->me)) &&
+                16 * (at + (uint64_t)u * s->threads) < mine.bytes)
+                weft_dev_unit_deliver(to, mine.bytes, at + (uint64_t)u * s->threads, v[u]);
     }
-    if (!slice)
-        return;
-    send_filled(r, s, 2 * step + 2);
-    if (!gets_results(c, c->me))
-        return;
-    await_filled(r, s, 2 * step + 2);
-    for (int i = 0; i < c->members - 1 && !r->failed; i++) {
+}
+
+/* The same, with constants: types that are widened need more registers, the `more` kernels more
+ * code. */
+WEFT_DEVICE void reduce_combine_as(const struct round *r, const struct staging *s,
+                                   struct weft_dev_how h, uint64_t slice, uint64_t step)
+{
+    if (h.type == WEFT_FLOAT && h.op == (h.more ? WEFT_AVG : WEFT_SUM)) {
+        struct weft_dev_how sum = {WEFT_FLOAT, h.more ? WEFT_AVG : WEFT_SUM, 0, h.more, h.members,
+                                   0};
+        reduce_combine(r, s, sum, slice, step, h.more ? 2 : 4);
+    } else if (h.widened == 8) {
+        h.widened = 8;
+        reduce_combine(r, s, h, slice, step, h.more ? 1 : 2);
+    } else if (h.widened == 16) {
+        h.widened = 16;
+        reduce_combine(r, s, h, slice, step, 1);
+    } else {
+        h.widened = 0;
+        reduce_combine(r, s, h, slice, step, h.more ? 1 : 2);
+    }
+}
+
+/* Copies out the results of a step that other members combined. */
+WEFT_DEVICE void reduce_take_results(const struct round *r, const struct staging *s, uint64_t slice,
+                                     uint64_t step)
+{
+    const struct coll_call *c = r->c;
+    uint64_t within = s->begin + step * s->slot_bytes;
+    for (int i = 0; i < c->members - 1 && gets_results(c, c->me); i++) {
         int member = rotated_member(c, i);
         struct staging_range theirs = staging_range(c, s, slice, member, within);
         weft_dev_move(c->dst + theirs.at, staging_slot(r, s, c->me, member, 1, step),
                       (size_t)theirs.bytes, s->rank, s->threads, 1);
     }
+}
+
+/* Step `step` of `steps`, as described above. */
+WEFT_DEVICE void reduce_step(struct round *r, const struct staging *s, struct weft_dev_how h,
+                             uint64_t slice, uint64_t step, uint64_t steps)
+{
+    await_filled(r, s, parts_reported(step));
+    if (r->failed)
+        return;
+    reduce_combine_as(r, s, h, slice, step);
+    if (slice)
+        send_filled(r, s, results_reported(step));
+    if (step && (slice || step + REDUCE_AHEAD < steps))
+        await_filled(r, s, slice ? results_reported(step - 1) : parts_reported(step + 1));
+    if (r->failed)
+        return;
+    reduce_send_parts(r, s, slice, step + REDUCE_AHEAD);
+    if (step && slice)
+        reduce_take_results(r, s, slice, step - 1);
+    if (step + REDUCE_AHEAD < steps)
+        send_filled(r, s, parts_reported(step + REDUCE_AHEAD));
 }
 
 /* Each member combines a slice, or its block, of all vectors. Every member sends to every member,
@@ -424,7 +481,7 @@ WEFT_DEVICE void reduce_staged(const struct coll_call *c, uint64_t *shared, doub
                                int more)
 {
     struct round r;
-    uint64_t n = (uint64_t)c->members, slice = 0, step = 0;
+    uint64_t n = (uint64_t)c->members, slice = 0;
     int sliced = c->reduction.everywhere || c->flow == COLL_TO;
     if (sliced)
         slice = ((c->bytes + n - 1) / n + 15) & ~(uint64_t)15;
@@ -433,16 +490,23 @@ WEFT_DEVICE void reduce_staged(const struct coll_call *c, uint64_t *shared, doub
     if (round_begin(&r, c, ticket, shared))
         return;
     send_here(&r);
-    struct staging s = staging_begin(&r, sliced ? slice : c->bytes, 1 + sliced, 1);
+    struct staging s = staging_begin(&r, sliced ? slice : c->bytes, COLL_REDUCE_SLOTS, 1 + sliced);
+    uint64_t steps = (s.end - s.begin + s.slot_bytes - 1) / s.slot_bytes;
     factors_exchange(&r, h, factors);
     await_here(&r, r.number);
-    for (uint64_t within = s.begin; within < s.end && !r.failed; within += s.slot_bytes, step++) {
-        if (step > 1)
-            await_emptied(&r, &s, step - 1);
-        staging_reduce_step(&r, &s, h, slice, within, step);
-        send_emptied(&r, &s, step + 1);
+    if (steps && !r.failed) {
+        for (uint64_t step = 0; step < REDUCE_AHEAD; step++)
+            reduce_send_parts(&r, &s, slice, step);
+        send_filled(&r, &s, parts_reported(0));
+        for (uint64_t step = 0; step < steps && !r.failed; step++)
+            reduce_step(&r, &s, h, slice, step, steps);
+        if (slice && !r.failed) {
+            await_filled(&r, &s, results_reported(steps - 1));
+            if (!r.failed)
+                reduce_take_results(&r, &s, slice, steps - 1);
+        }
     }
-    staging_clear(&r, &s, step);
+    staging_clear(&r, &s, steps);
     round_end(&r, 1);
 }
 
