@@ -209,11 +209,14 @@ typedef struct weft_message {
 
 /* Makes an object for messages among the team's members. Collective over the job: all PEs call it,
  * with teams of the same number of members, and the same `room`: bytes of symmetric memory at each
- * PE for messages on their way, at least 4 KiB for each member.
- * Errors: WEFT_ERR_ARGUMENT (null, little room), as weft_alloc(). */
+ * PE for messages on their way, at least 4 KiB for each member. Its streams are CUDA streams where
+ * the job has a GPU side (weft_alloc() of WEFT_GPU has been called, or WEFT_TARGET is cuda), else
+ * those of the SIMT executor.
+ * Errors: WEFT_ERR_ARGUMENT (null, little room), _MISMATCH (`room` differs), as weft_alloc(). */
 weft_status weft_messages_create(weft_team *team, size_t room, weft_messages **messages);
 
-/* Collective over the job. Its streams are idle. NULL is allowed. */
+/* Frees the object. Collective over the job. Its calls have ended on their streams, and graphs that
+ * contain them are not replayed any more. NULL is allowed. */
 weft_status weft_messages_destroy(weft_messages *messages);
 
 /* Sends and receives messages[0 ... n - 1] at the same time, n at most 65535: a message whose
@@ -226,8 +229,9 @@ weft_status weft_messages_destroy(weft_messages *messages);
  * Where GPUs access each other's memory, one kernel of up to 32 blocks moves all messages, in 5 us
  * and more. Others go through the host. A call can be captured in a graph; then the other ends are
  * in graphs too, and the program replays these equally often.
- * Errors: WEFT_ERR_ARGUMENT (null, too many), _PE (no such member); on the stream, as a wait that
- * times out: WEFT_ERR_TIMEOUT, _MISMATCH (the ends differ in size, where that is noticed). */
+ * Errors: WEFT_ERR_ARGUMENT (null, too many), _PE (no such member), _ADDRESS (memory that the GPU
+ * cannot access; then nothing is done); on the stream, as a wait that times out: WEFT_ERR_TIMEOUT,
+ * _MISMATCH (the ends differ in size, where that is noticed). */
 weft_status weft_messages_on_stream(weft_messages *messages, const weft_message *list, size_t n,
                                     weft_stream stream);
 

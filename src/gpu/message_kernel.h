@@ -91,6 +91,14 @@ WEFT_DEVICE_NOINLINE void record_message(struct weft_dev_box *box, uint64_t *tic
         write_record(box, tickets, operation, team, pe, word, wanted, seen, 5, since);
 }
 
+/* What a record has of a word: the size of the message, or the number of slots. */
+WEFT_DEVICE uint64_t reported(uint64_t word, int size, int receives)
+{
+    if (size)
+        return message_word(0, word);
+    return receives ? word >> MESSAGE_SIZE_BITS : word;
+}
+
 /* Looks whether the lane can move a slot. Returns nonzero when the kernel shall end: the wait has
  * timed out, the job has failed, or the sender's message has another size. */
 WEFT_DEVICE int look_at_lane(const struct message_call *c, const struct message_lane *lane,
@@ -119,8 +127,8 @@ WEFT_DEVICE int look_at_lane(const struct message_call *c, const struct message_
                         c->team, lane->pe);
     else if (waiting == WAIT_EXPIRED)
         record_message(c->reporting.box, c->reporting.tickets, differs, lane->receives, c->team,
-                       lane->pe, word, differs ? message_word(0, wanted) : wanted,
-                       differs ? message_word(0, seen) : seen, state->progress.changed);
+                       lane->pe, word, reported(wanted, differs, lane->receives),
+                       reported(seen, differs, lane->receives), state->progress.changed);
     return waiting != WAIT_ON;
 }
 

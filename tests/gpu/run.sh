@@ -106,7 +106,7 @@ group_memory() { # operations of the host and of streams on GPU memory
     local pes program
     extra=WEFT_PROVE=always
     for pes in 1 $gpus; do
-        for program in atomic heap signal collective rma stream register symmetric order; do
+        for program in atomic heap signal collective rma stream register symmetric order messages; do
             [ -x "$build/bin/job_gpu_$program" ] &&
                 run "$program" "$pes" 60 "$build/bin/job_gpu_$program"
         done
@@ -200,7 +200,7 @@ group_staged() {
     local program where
     for where in "WEFT_GPU=0" ""; do
         extra="WEFT_PATH=staged${where:+ $where}"
-        for program in staged rma atomic signal collective heap stream register order graph_twice; do
+        for program in staged rma atomic signal collective heap stream register order graph_twice messages; do
             [ -x "$build/bin/job_gpu_$program" ] &&
                 run "staged $program" 2 90 "$build/bin/job_gpu_$program"
         done
@@ -220,7 +220,7 @@ group_relay() {
     [ "$gpus" -eq 2 ] || third=2
     extra=WEFT_PATH=relay
     run "relay relay" 2 90 "$build/bin/job_gpu_relay" forced $third
-    for program in rma atomic signal order stream collective heap register symmetric; do
+    for program in rma atomic signal order stream collective heap register symmetric messages; do
         [ -x "$build/bin/job_gpu_$program" ] &&
             run "relay $program" "$gpus" 90 "$build/bin/job_gpu_$program"
     done
@@ -241,7 +241,7 @@ group_net() {
     for provider in tcp shm; do
         extra="${where}WEFT_PATH=net WEFT_FABRIC_PROVIDER=$provider"
         run "net" 2 120 "$build/bin/job_gpu_net" moves
-        for program in rma atomic signal collective heap stream register order; do
+        for program in rma atomic signal collective heap stream register order messages; do
             run "net $program" 2 90 "$build/bin/job_gpu_$program"
         done
         extra="$extra WEFT_TEST_NET_SLOT_SIZE=64K WEFT_TEST_NET_SLOTS=3"

@@ -100,56 +100,50 @@ static weft_status sort_messages(struct weft_messages *m, const weft_message *li
 
 /* --------------------------------------------------------------------- more than by_value */
 
-/* A list on the host with room for n messages, which no copy reads any more. */
-static struct message_list *find_list(struct weft_messages *m, size_t n)
+static struct message_list *new_list(struct weft_messages *m, size_t n)
 {
     struct weft_job *job = m->team->job;
-    for (struct message_list *l = m->lists; l; l = l->next)
-        if (!l->captured && l->room >= n && events_passed(job, l->copied))
-            return l;
-    struct message_list *made = malloc(sizeof *made + n * sizeof *made->messages);
+    size_t room = FIRST_LIST;
+    while (room < n)
+        room *= 2;
+    struct message_list *made = malloc(sizeof *made + room * sizeof *made->messages);
     if (!made)
         return NULL;
-    *made = (struct message_list){.next = m->lists, .room = n};
-    if (events_new(job, &made->copied)) {
-        free(made);
-        return NULL;
+    *made = (struct message_list){.room = room};
+    weft_status status = gpu_alloc_unset(job->gpu, room * sizeof *made->messages, &made->memory);
+    if (!status && !events_new(job, &made->ended)) {
+        made->next = m->lists;
+        return m->lists = made;
     }
-    return m->lists = made;
+    if (!status)
+        gpu_free(job->gpu, made->memory);
+    free(made);
+    return NULL;
 }
 
-/* GPU memory for n messages. Calls of the object follow each other, so one piece serves all; a
- * graph may contain the smaller ones. */
-static weft_status list_memory(struct weft_messages *m, size_t n, CUdeviceptr *at)
+/* A list with room for n messages that no kernel reads any more. Calls with different members may
+ * run at the same time, so each list has its own GPU memory. */
+static struct message_list *find_list(struct weft_messages *m, size_t n)
 {
-    int k = 0;
-    while ((size_t)FIRST_LIST << k < n)
-        k++;
-    weft_status status = WEFT_OK;
-    if (!m->list_memory[k])
-        status =
-            gpu_alloc_unset(m->team->job->gpu, ((size_t)FIRST_LIST << k) * sizeof(struct message),
-                            &m->list_memory[k]);
-    *at = m->list_memory[k];
-    return status;
+    for (struct message_list *l = m->lists; l; l = l->next)
+        if (!l->captured && l->room >= n && events_passed(m->team->job, l->ended))
+            return l;
+    return new_list(m, n);
 }
 
 static weft_status copy_list(struct weft_messages *m, struct message_list *list, size_t n,
                              weft_stream stream)
 {
-    struct weft_job *job = m->team->job;
-    CUdeviceptr at = 0;
-    weft_status status = list_memory(m, n, &at);
-    if (!status)
-        status = gpu_enter(&job->gpu->device);
+    struct gpu *gpu = m->team->job->gpu;
+    weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    list->captured = stream_capturing(job->gpu, stream);
-    status = gpu_copy_on(job->gpu, stream, (void *)(uintptr_t)at, list->messages,
+    list->captured = stream_capturing(gpu, stream);
+    status = gpu_copy_on(gpu, stream, (void *)(uintptr_t)list->memory, list->messages,
                          n * sizeof *list->messages);
-    gpu_leave(&job->gpu->device);
-    m->call.list = (const struct message *)(uintptr_t)at;
-    return status || list->captured ? status : events_record(job, list->copied, stream);
+    gpu_leave(&gpu->device);
+    m->call.list = (const struct message *)(uintptr_t)list->memory;
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------- launch */
@@ -175,12 +169,18 @@ weft_status messages_run_kernel(struct weft_messages *m, const weft_message *lis
     weft_status status = device_watch_kernels(m->team->job);
     m->call.list = NULL;
     if (!status && found > MESSAGES_BY_VALUE && !(long_list = find_list(m, found)))
-        status = base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %zu messages", found);
+        status =
+            base_fail(WEFT_ERR_NO_MEMORY,
+                      "weft_messages_on_stream: no memory for the list of %zu messages", found);
     if (!status)
         status = sort_messages(m, list, n, long_list ? long_list->messages : m->call.by_value);
     if (!status && long_list)
         status = copy_list(m, long_list, found, stream);
-    return status ? status : launch(m, stream);
+    if (!status)
+        status = launch(m, stream);
+    if (!status && long_list && !long_list->captured)
+        status = events_record(m->team->job, long_list->ended, stream);
+    return status;
 }
 
 void messages_close_kernel(struct weft_messages *m)
@@ -189,10 +189,8 @@ void messages_close_kernel(struct weft_messages *m)
     while (m->lists) {
         struct message_list *first = m->lists;
         m->lists = first->next;
-        events_delete(job, first->copied);
+        events_delete(job, first->ended);
+        gpu_free(job->gpu, first->memory);
         free(first);
     }
-    for (size_t k = 0; k < sizeof m->list_memory / sizeof *m->list_memory; k++)
-        if (m->list_memory[k])
-            gpu_free(job->gpu, m->list_memory[k]);
 }

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "gpu/stream.h"
+#include "job/device_state.h"
 #include "ops/coll/coll.h"
 #include "ops/coll/kernel.h"
 #include "ops/stream/events.h"
@@ -70,14 +71,19 @@ static weft_status allocate_area(struct weft_messages *m, size_t room)
 {
     struct weft_team *team = m->team;
     struct weft_job *job = team->job;
+    /* The memory of messages is the program's: often no weft_alloc() has opened the GPU side. */
+    weft_status status = device_target() == WEFT_CUDA ? job_gpu_open(job) : WEFT_OK;
+    if (status)
+        return base_fail_context(status, "weft_messages_create");
+    m->on_cuda = stream_on_cuda(job);
     struct members_record all = describe(team, room);
-    weft_status status = agree(team, &all);
+    status = agree(team, &all);
     if (status)
         return status;
     struct message_layout layout = lay_out(team->n, room, all.blocks);
     size_t bytes = message_area_bytes(&layout) + messages_stream_bytes(team->n);
-    status = weft_alloc(job, stream_on_cuda(job) ? WEFT_GPU : WEFT_HOST, bytes, 256,
-                        WEFT_ALLOC_ZERO, &m->memory);
+    status =
+        weft_alloc(job, m->on_cuda ? WEFT_GPU : WEFT_HOST, bytes, 256, WEFT_ALLOC_ZERO, &m->memory);
     if (status)
         return status;
     m->call.layout = layout;
@@ -86,7 +92,7 @@ static weft_status allocate_area(struct weft_messages *m, size_t room)
     for (int i = 0; i < team->n && all.blocks; i++)
         if (all.reached >> i & 1)
             m->call.area[i] = weft_ptr(job, m->memory, team->pes[i]);
-    if (stream_on_cuda(job))
+    if (m->on_cuda)
         m->call.reporting = job->gpu->reporting;
     return events_new(job, &m->begun);
 }
@@ -149,9 +155,11 @@ WEFT_EXPORT weft_status weft_messages_destroy(weft_messages *m)
     struct weft_job *job = m->team->job;
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_messages_destroy");
-    messages_close_streams(m);
-    messages_close_kernel(m);
-    events_delete(job, m->begun);
+    if (m->on_cuda == stream_on_cuda(job)) {
+        messages_close_streams(m);
+        messages_close_kernel(m);
+        events_delete(job, m->begun);
+    }
     weft_status status = weft_free(job, m->memory);
     release(m);
     return status;
@@ -170,9 +178,8 @@ static weft_status check_message(const struct weft_messages *m, const weft_messa
         return base_fail(WEFT_ERR_ARGUMENT, "%s: message %zu has a null address", name, i);
     if (one->bytes >> MESSAGE_SIZE_BITS)
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s: message %zu has %zu bytes; less than 1 TiB is "
-                         "possible",
-                         name, i, one->bytes);
+                         "%s: message %zu has %zu bytes; less than 1 TiB is possible", name, i,
+                         one->bytes);
     return WEFT_OK;
 }
 
@@ -188,6 +195,11 @@ WEFT_EXPORT weft_status weft_messages_on_stream(weft_messages *m, const weft_mes
     if (n > UINT16_MAX)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: %zu messages; at most %d are possible", name, n,
                          UINT16_MAX);
+    if (m->on_cuda != stream_on_cuda(job))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s: the object was created before the job had a GPU side, so it has no "
+                         "CUDA streams; call weft_alloc(WEFT_GPU) first, or set WEFT_TARGET=cuda",
+                         name);
     weft_status status = job_check_failed(job);
     if (!status)
         status = stream_check(name, job, stream);
@@ -204,7 +216,7 @@ WEFT_EXPORT weft_status weft_messages_on_stream(weft_messages *m, const weft_mes
         return status;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pthread_mutex_lock(&m->lock);
-    if (stream_on_cuda(job))
+    if (m->on_cuda)
         gpu_exchange_capture_mode(job->gpu, &mode);
     if (streams) /* they wait for what the stream did before, and not for the kernel */
         status = messages_begin_streams(m, stream);
@@ -212,7 +224,7 @@ WEFT_EXPORT weft_status weft_messages_on_stream(weft_messages *m, const weft_mes
         status = messages_run_kernel(m, list, n, stream);
     if (streams && !status)
         status = messages_run_streams(m, list, n, stream);
-    if (stream_on_cuda(job))
+    if (m->on_cuda)
         gpu_exchange_capture_mode(job->gpu, &mode);
     pthread_mutex_unlock(&m->lock);
     return status;

@@ -22,14 +22,16 @@ struct message_stream {
 /* Messages of a call that the kernel reads from GPU memory. */
 struct message_list {
     struct message_list *next;
-    size_t room;
-    weft_event copied;
-    bool captured; /* a graph copies it at each replay */
+    size_t room;        /* messages */
+    CUdeviceptr memory; /* their copy */
+    weft_event ended;   /* the kernel that reads it */
+    bool captured;      /* a graph copies it at each replay */
     struct message messages[];
 };
 
 struct weft_messages {
     struct weft_team *team;
+    bool on_cuda; /* its streams are CUDA streams; else those of the SIMT executor */
     pthread_mutex_t lock;
     void *memory; /* symmetric: the area of messages.h, then words of streams.c */
     struct message_call
@@ -37,7 +39,6 @@ struct weft_messages {
     uint32_t *counts; /* [2 * member + receives]: messages of a call; places in its list */
     uint16_t *next;   /* [2 * member + receives]: first channel of the next message */
     struct message_list *lists;
-    CUdeviceptr list_memory[11]; /* of 64 << k messages */
     weft_event begun;
     struct message_stream *streams; /* [2 * member + receives] */
 };
