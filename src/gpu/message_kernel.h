@@ -104,6 +104,10 @@ WEFT_DEVICE uint64_t reported(uint64_t word, int size, int receives)
 WEFT_DEVICE int look_at_lane(const struct message_call *c, const struct message_lane *lane,
                              unsigned channel, struct message_state *state)
 {
+    if (lane->receives == MESSAGE_COPIES) {
+        state->moves = 1;
+        return 0;
+    }
     const uint64_t *word = awaited_word(c, lane, channel, state->used);
     uint64_t bytes = message_of(c, lane, state->message).bytes;
     uint64_t seen = weft_dev_load_u64(word, ACQUIRE, SYSTEM), wanted, most;
@@ -142,6 +146,12 @@ WEFT_DEVICE uint64_t slot_part(const struct message_call *c, const struct messag
 WEFT_DEVICE void move_slot(const struct message_call *c, const struct message_lane *lane,
                            unsigned channel, const struct message_state *state)
 {
+    if (lane->receives == MESSAGE_COPIES) {
+        weft_dev_move(message_of(c, lane, lane->n + state->message).address + state->at,
+                      message_of(c, lane, state->message).address + state->at,
+                      (size_t)slot_part(c, state), weft_dev_thread_x(), weft_dev_block_dim_x(), 0);
+        return;
+    }
     unsigned slot = (unsigned)(state->used % MESSAGE_SLOTS);
     int receiver = lane->receives ? c->me : lane->member;
     int sender = lane->receives ? lane->member : c->me;
@@ -163,10 +173,12 @@ WEFT_DEVICE void pass_slot(const struct message_call *c, const struct message_la
     uint64_t at = lane->receives ? message_taken_at(&c->layout, c->me, channel)
                                  : message_came_at(&c->layout, c->me, channel, slot);
     state->used++;
-    weft_dev_fence(ORDERED, SYSTEM);
-    weft_dev_store_u64((uint64_t *)(c->area[lane->member] + at),
-                       lane->receives ? state->used : message_word(state->used, bytes), RELAXED,
-                       SYSTEM);
+    if (lane->receives != MESSAGE_COPIES) {
+        weft_dev_fence(ORDERED, SYSTEM);
+        weft_dev_store_u64((uint64_t *)(c->area[lane->member] + at),
+                           lane->receives ? state->used : message_word(state->used, bytes), RELAXED,
+                           SYSTEM);
+    }
     state->at += part;
     state->progress = begin;
     if (state->at == state->end) {
@@ -192,7 +204,9 @@ KERNEL_OF_512 weft_kernel_messages(struct message_call call)
     unsigned rank = weft_dev_thread_x(), threads = weft_dev_block_dim_x();
     int open = 1, failed = 0;
     for (unsigned l = rank; l < c->lanes; l += threads) {
-        struct message_state state = {{0, 0, 0}, 0, 0, *used_word(c, &c->lane[l], channel), 0, 0};
+        struct message_state state = {{0, 0, 0}, 0, 0, 0, 0, 0};
+        if (c->lane[l].receives != MESSAGE_COPIES)
+            state.used = *used_word(c, &c->lane[l], channel);
         next_part(c, &c->lane[l], channel, &state);
         states[l] = state;
     }
@@ -215,7 +229,8 @@ KERNEL_OF_512 weft_kernel_messages(struct message_call call)
                 pass_slot(c, &c->lane[l], channel, &states[l]);
     }
     for (unsigned l = rank; l < c->lanes; l += threads)
-        *used_word(c, &c->lane[l], channel) = states[l].used;
+        if (c->lane[l].receives != MESSAGE_COPIES)
+            *used_word(c, &c->lane[l], channel) = states[l].used;
 }
 
 #endif

@@ -32,7 +32,12 @@ struct message {
     uint32_t unused;
 };
 
-/* The messages of one direction between this member and another one: `n` from list[first] on. */
+/* Values of message_lane.receives. */
+enum { MESSAGE_SENDS, MESSAGE_RECEIVES, MESSAGE_COPIES };
+
+/* The messages of one direction between this member and another one: `n` from list[first] on. Or
+ * copies, of messages from this member to itself in one call, which need no slots: from `n` places
+ * to the `n` places after them. */
 struct message_lane {
     uint16_t first, n, pe;
     uint8_t member, receives;

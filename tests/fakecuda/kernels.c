@@ -221,7 +221,7 @@ static void run_messages(const struct message_call *given)
     call.reporting = reporting_of(&call.reporting);
     int n = 0;
     for (int l = 0; l < call.lanes; l++)
-        n = call.lane[l].first + call.lane[l].n;
+        n = call.lane[l].first + (1 + (call.lane[l].receives == MESSAGE_COPIES)) * call.lane[l].n;
     struct message *list = malloc((size_t)n * sizeof *list);
     for (int i = 0; i < n; i++) {
         list[i] = call.list ? call.list[i] : call.by_value[i];

@@ -43,6 +43,32 @@ static weft_status check_memory(struct gpu *gpu, const weft_message *message, si
     return WEFT_OK;
 }
 
+/* Whether the messages from this member to itself are copies: those of the call match each other.
+ */
+static bool copies_own(struct weft_messages *m)
+{
+    const uint32_t *counts = &m->counts[2 * m->team->me];
+    bool copies = !m->own_open && counts[0] == counts[1];
+    m->own_open += (int64_t)counts[0] - (int64_t)counts[1];
+    return copies;
+}
+
+static weft_status check_copies(const struct weft_messages *m, const struct message *sorted)
+{
+    for (int l = 0; l < m->call.lanes; l++) {
+        const struct message_lane *lane = &m->call.lane[l];
+        for (uint32_t k = lane->first;
+             lane->receives == MESSAGE_COPIES && k < (uint32_t)lane->first + lane->n; k++)
+            if (sorted[k].bytes != sorted[k + lane->n].bytes)
+                return base_fail(WEFT_ERR_MISMATCH,
+                                 "weft_messages_on_stream: PE %d sends itself %llu bytes and "
+                                 "receives %llu",
+                                 m->team->job->pe, (unsigned long long)sorted[k].bytes,
+                                 (unsigned long long)sorted[k + lane->n].bytes);
+    }
+    return WEFT_OK;
+}
+
 /* Counts the messages of each lane, and gives each lane its place. Returns the number of all. */
 static size_t count_messages(struct weft_messages *m, const weft_message *list, size_t n)
 {
@@ -52,16 +78,18 @@ static size_t count_messages(struct weft_messages *m, const weft_message *list, 
     for (size_t i = 0; i < n; i++)
         if (list[i].bytes && messages_by_kernel(m, list[i].member))
             m->counts[2 * list[i].member + (list[i].receives != 0)]++;
+    bool copies = copies_own(m);
     call->lanes = 0;
     for (int k = 0; k < 2 * m->team->n; k++) {
         uint32_t count = m->counts[k];
-        if (count)
+        bool copied = copies && k / 2 == m->team->me;
+        if (count && !(copied && k % 2)) /* copies: one lane for both directions */
             call->lane[call->lanes++] = (struct message_lane){
                 .first = (uint16_t)found,
                 .n = (uint16_t)count,
                 .pe = (uint16_t)m->team->pes[k / 2],
                 .member = (uint8_t)(k / 2),
-                .receives = (uint8_t)(k % 2),
+                .receives = (uint8_t)(copied ? MESSAGE_COPIES : k % 2),
             };
         m->counts[k] = found;
         found += count;
@@ -95,7 +123,7 @@ static weft_status sort_messages(struct weft_messages *m, const weft_message *li
     for (size_t i = 0; i < n && !status; i++)
         if (list[i].bytes && messages_by_kernel(m, list[i].member))
             sorted[m->counts[2 * list[i].member + (list[i].receives != 0)]++] = divide(m, &list[i]);
-    return status;
+    return status ? status : check_copies(m, sorted);
 }
 
 /* --------------------------------------------------------------------- more than by_value */

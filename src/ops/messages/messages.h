@@ -38,6 +38,7 @@ struct weft_messages {
         call;         /* what all calls have in common; lanes and messages of the last one */
     uint32_t *counts; /* [2 * member + receives]: messages of a call; places in its list */
     uint16_t *next;   /* [2 * member + receives]: first channel of the next message */
+    int64_t own_open; /* sends to this member itself, less receives, in earlier calls */
     struct message_list *lists;
     weft_event begun;
     struct message_stream *streams; /* [2 * member + receives] */
