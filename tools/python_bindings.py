@@ -27,7 +27,7 @@ ENUMS = ["weft_status", "weft_type", "weft_op", "weft_cmp", "weft_signal_op", "w
 STRUCTS = ["weft_unique_id", "weft_init_attr", "weft_path_info", "weft_gpu_info", "weft_gpu_pair",
            "weft_map_info", "weft_file_result", "weft_file_attr", "weft_file_part",
            "weft_file_info", "weft_experts_attr", "weft_experts_size", "weft_experts_tokens",
-           "weft_experts_rows"]
+           "weft_experts_rows", "weft_message"]
 
 # One letter for each C type of a parameter or a result; what is not here is a pointer.
 LETTERS = {

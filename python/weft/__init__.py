@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ._machine import version as version
     from ._memory import Mapping as Mapping
     from ._memory import Registration as Registration
+    from ._messages import Messages as Messages
     from ._operations import Handle as Handle
     from ._pool import Pool as Pool
     from .errors import *  # noqa: F403
@@ -49,7 +50,7 @@ _FROM = {
     "Array": "_array", "Handle": "_operations", "Pool": "_pool", "Mapping": "_memory",
     "Registration": "_memory",
     "local": "_local", "spawn": "_local",
-    "Experts": "_experts", "Received": "_experts",
+    "Experts": "_experts", "Received": "_experts", "Messages": "_messages",
     "File": "_files", "FileResult": "_files", "join_checksums": "_files",
     "include": "_machine", "topo": "_machine", "explain": "_machine", "doctor": "_machine",
     "bench": "_machine", "version": "_machine",

@@ -187,6 +187,15 @@ class weft_experts_rows(Structure):
     ]
 
 
+class weft_message(Structure):
+    _fields_ = [
+        ("address", c_void_p),
+        ("bytes", c_size_t),
+        ("member", c_int),
+        ("receives", c_int),
+    ]
+
+
 # enum weft_type
 WEFT_INT8 = 0
 WEFT_INT16 = 1
@@ -442,6 +451,9 @@ FUNCTIONS = {
     "weft_map": "ippzip",
     "weft_map_flush": "ipp",
     "weft_map_query": "ipip",
+    "weft_messages_create": "ipzp",
+    "weft_messages_destroy": "ip",
+    "weft_messages_on_stream": "ippzp",
     "weft_module_init": "ipp",
     "weft_my_pe": "ip",
     "weft_n_pes": "ip",

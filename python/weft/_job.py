@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ._experts import Experts
     from ._files import File
     from ._memory import Mapping, Registration
+    from ._messages import Messages
     from ._pool import Pool
 
 _KIND_OF = {"host": b.WEFT_HOST, "gpu": b.WEFT_GPU}
@@ -151,6 +152,18 @@ class Team(Collectives):
 
         return make_experts(self, tokens, hidden, experts, top, dtype, result_dtype, rows, scales,
                             sms)
+
+    def messages(self, room: Union[int, str] = "8M") -> "Messages":
+        """Makes an object for sends and receives between the team's members. Collective over the
+        job, each PE with its own team of equally many members, and the same room.
+
+        room: bytes ("8M") of symmetric memory at each PE for messages on their way: at least 4 KiB
+        for each member; more than 8 MiB for each is not used. Raises InvalidArgument, Mismatch,
+        OutOfMemory.
+        """
+        from ._messages import Messages
+
+        return Messages(self, _bytes_of(room))
 
     def limit_sms(self, sms: int) -> None:
         """Limits the team's collectives on GPU memory to `sms` SMs each: 0: copy engines; -1: as

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { ROOM = 16 << 20, LEAST_EACH = 4 << 10 };
+enum { ROOM = 8 << 20, LEAST_EACH = 4 << 10 };
 
 ncclResult_t messages_open(ncclComm_t comm)
 {
