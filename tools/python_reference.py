@@ -25,6 +25,7 @@ CLASSES = [
     ("_array", "RawArray"), ("_dtypes", "DType"), ("_pool", "Pool"), ("_memory", "Registration"),
     ("_memory", "Mapping"), ("_files", "File"), ("_files", "FileResult"), ("_files", "FileHandle"),
     ("_files", "FileHandles"), ("_experts", "Experts"), ("_experts", "Received"),
+    ("_messages", "Messages"),
     ("_local", "Local"), ("_machine", "Report"), ("experts/_buffer", "Buffer"),
     ("experts/_buffer", "Config"), ("experts/_elastic", "ElasticBuffer"),
     ("experts/_elastic", "EPBuffer"), ("experts/_elastic", "EPHandle"),
