@@ -453,6 +453,10 @@ group_coll() { # collectives of streams and of the host on GPU memory
     for part in fence acquire here slots meet half release line; do
         run "rounds without $part" 1 240 "$build/bin/device_coll_rounds_$part" 2 20000
     done
+    run "messages" 1 300 "$build/bin/device_message_rounds" 1 20000
+    for part in fence acquire; do
+        run "messages without $part" 1 240 "$build/bin/device_message_rounds_$part" 2 20000
+    done
     for pes in 1 2 4; do run "sizes on the GPU" "$pes" 60 "$build/bin/job_gpu_coll_sized"; done
     for pes in 1 2 4; do run "alltoallv by the host" "$pes" 60 "$build/bin/job_gpu_coll_alltoallv"; done
     for way in direct scratch copies; do
