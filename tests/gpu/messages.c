@@ -4,7 +4,8 @@
  *                       any pairs of the world or of a team in reverse order, up to 160 messages of
  *                       0 bytes to many slots, rooms of one and of many channels, two streams
  *   messages longest    the longest list: 65535 messages of a PE to itself
- *   messages split      messages of one call arrive in several calls, and the reverse
+ *   messages split      messages of one call arrive in several calls, and the reverse, also those
+ *                       of a PE to itself
  *   messages apart      calls with different members at the same time on two streams
  *   messages graph      calls in a graph, replayed between other calls
  *   messages differs [BYTES]  PE 0 sends 1000 bytes, and PE 1 expects BYTES
@@ -252,19 +253,24 @@ static int draw_messages(struct message *m, const struct object *o, uint64_t *st
     return count;
 }
 
+static void random_program(const struct object *o, uint64_t *state, uint64_t *own)
+{
+    struct message m[MOST];
+    int count = draw_messages(m, o, state);
+    weft_stream stream = streams[draw(own, 2)];
+    write_memory(m, count, o->me);
+    for (int c = 0; c < 4; c++)
+        call(o, m, count, c, own, stream);
+    wait_for(stream);
+    check_memory(m, count, o->me, "program");
+}
+
 static void random_programs(int programs)
 {
     uint64_t state = 5, own = (uint64_t)me * 77 + 3;
-    struct message m[MOST];
     for (int i = 0; i < programs; i++) {
-        const struct object *o = &objects[draw(&state, OBJECTS)];
-        int count = draw_messages(m, o, &state);
-        weft_stream stream = streams[draw(&own, 2)];
-        write_memory(m, count, o->me);
-        for (int c = 0; c < 4; c++)
-            call(o, m, count, c, &own, stream);
-        wait_for(stream);
-        check_memory(m, count, o->me, "program");
+        uint32_t object = draw(&state, OBJECTS);
+        random_program(&objects[object], &state, &own);
     }
 }
 
@@ -312,6 +318,30 @@ static void split(int parts, int other, int seed)
         call(&objects[1], m, count, c, &own, streams[0]);
     wait_for(streams[0]);
     check_memory(m, count, me, "split");
+}
+
+/* A PE sends to itself in one call and receives in the next one, and both in one call. */
+static void split_own(void)
+{
+    weft_message send = {out, 700, me, 0}, receive = {in, 700, me, 1};
+    weft_message both[] = {{out + 800, 900, me, 0}, {in + 1000, 900, me, 1}};
+    struct message m[] = {
+        {.from = me, .to = me, .seed = 3, .bytes = 700},
+        {.from = me, .to = me, .seed = 4, .bytes = 900, .from_at = 800, .to_at = 1000}};
+    for (int round = 0; round < 3; round++) {
+        write_memory(m, 2, me);
+        OK(weft_messages_on_stream(objects[1].messages, &send, 1, streams[0]));
+        if (round == 1) { /* the one sent above is received first */
+            weft_message all[] = {both[0], receive};
+            OK(weft_messages_on_stream(objects[1].messages, all, 2, streams[0]));
+            OK(weft_messages_on_stream(objects[1].messages, &both[1], 1, streams[0]));
+        } else {
+            OK(weft_messages_on_stream(objects[1].messages, &receive, 1, streams[0]));
+            OK(weft_messages_on_stream(objects[1].messages, both, 2, streams[0]));
+        }
+        wait_for(streams[0]);
+        check_memory(m, 2, me, "own");
+    }
 }
 
 /* PE 0 sends long lists to PE 1 and to PE 2 on two streams; PE 1 has its call after PE 2 has
@@ -428,6 +458,7 @@ static void absent(void)
 
 static void arguments(void)
 {
+    uint64_t state = 1, own = (uint64_t)me;
     weft_messages *m = objects[1].messages, *made = m;
     weft_message list[2] = {{out, 8, me, 0}, {in, 8, me, 1}};
     char plain[8];
@@ -463,7 +494,16 @@ static void arguments(void)
     if (on_cuda && !getenv("WEFT_PATH"))
         FAILS(weft_messages_on_stream(m, list, 2, streams[0]), WEFT_ERR_ADDRESS,
               "message 1 is at 0x");
-    random_programs(3); /* nothing of these calls was done */
+    if (on_cuda && !getenv("WEFT_PATH") && me == 0 && n > 1) {
+        weft_message more[] = {{out, 100000, 1, 0}, {out, 8, 0, 0}, {in, 9, 0, 1}};
+        FAILS(weft_messages_on_stream(m, more, 3, streams[0]), WEFT_ERR_MISMATCH,
+              "PE 0 sends itself 8 bytes and receives 9");
+        more[2] = (weft_message){plain, 8, 1, 1};
+        FAILS(weft_messages_on_stream(m, more, 3, streams[0]), WEFT_ERR_ADDRESS,
+              "message 2 is at 0x");
+    }
+    for (int i = 0; i < 5; i++) /* nothing of these calls was done */
+        random_program(&objects[1], &state, &own);
 }
 
 /* Without WEFT_TARGET, and so far without GPU memory. */
@@ -493,6 +533,7 @@ int main(int argc, char **argv)
     else if (strcmp(name, "split") == 0) {
         split(1, 4, 0);
         split(6, 2, 50);
+        split_own();
     } else if (strcmp(name, "apart") == 0)
         apart();
     else if (strcmp(name, "graph") == 0)

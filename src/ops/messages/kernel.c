@@ -45,12 +45,10 @@ static weft_status check_memory(struct gpu *gpu, const weft_message *message, si
 
 /* Whether the messages from this member to itself are copies: those of the call match each other.
  */
-static bool copies_own(struct weft_messages *m)
+static bool copies_own(const struct weft_messages *m)
 {
     const uint32_t *counts = &m->counts[2 * m->team->me];
-    bool copies = !m->own_open && counts[0] == counts[1];
-    m->own_open += (int64_t)counts[0] - (int64_t)counts[1];
-    return copies;
+    return !m->own_open && counts[0] == counts[1];
 }
 
 static weft_status check_copies(const struct weft_messages *m, const struct message *sorted)
@@ -98,17 +96,33 @@ static size_t count_messages(struct weft_messages *m, const weft_message *list, 
 }
 
 /* Both ends count alike, so they find the same channels. */
-static struct message divide(struct weft_messages *m, const weft_message *message)
+static void divide(struct weft_messages *m, struct message *messages, unsigned n, int member,
+                   int receives)
 {
     unsigned most = m->call.layout.channels;
-    uint16_t *next = &m->next[2 * message->member + (message->receives != 0)];
-    size_t parts = (message->bytes + least_part - 1) / least_part;
-    struct message one = {message->address, message->bytes, *next,
-                          (uint16_t)(parts < most ? parts : most), 0};
-    *next = (uint16_t)((*next + one.channels) % most);
-    for (unsigned k = 0; k < one.channels; k++)
-        m->call.channels |= UINT64_C(1) << (one.first + k) % most;
-    return one;
+    uint16_t *next = &m->next[2 * member + receives];
+    for (struct message *one = messages; one < messages + n; one++) {
+        size_t parts = (one->bytes + least_part - 1) / least_part;
+        one->first = *next;
+        one->channels = (uint16_t)(parts < most ? parts : most);
+        *next = (uint16_t)((*next + one->channels) % most);
+        for (unsigned k = 0; k < one->channels; k++)
+            m->call.channels |= UINT64_C(1) << (one->first + k) % most;
+    }
+}
+
+/* Notes what the call moves. Nothing is noted of a call that fails before. */
+static void divide_all(struct weft_messages *m, struct message *sorted)
+{
+    m->call.channels = 0;
+    for (int l = 0; l < m->call.lanes; l++) {
+        const struct message_lane *lane = &m->call.lane[l];
+        divide(m, sorted + lane->first, lane->n, lane->member, lane->receives == MESSAGE_RECEIVES);
+        if (lane->receives == MESSAGE_COPIES)
+            divide(m, sorted + lane->first + lane->n, lane->n, lane->member, 1);
+        else if (lane->member == m->team->me)
+            m->own_open += lane->receives ? -(int64_t)lane->n : (int64_t)lane->n;
+    }
 }
 
 static weft_status sort_messages(struct weft_messages *m, const weft_message *list, size_t n,
@@ -119,11 +133,15 @@ static weft_status sort_messages(struct weft_messages *m, const weft_message *li
     for (size_t i = 0; i < n && !status; i++)
         if (list[i].bytes && messages_by_kernel(m, list[i].member))
             status = check_memory(m->team->job->gpu, &list[i], i, &known[list[i].receives != 0]);
-    m->call.channels = 0;
     for (size_t i = 0; i < n && !status; i++)
         if (list[i].bytes && messages_by_kernel(m, list[i].member))
-            sorted[m->counts[2 * list[i].member + (list[i].receives != 0)]++] = divide(m, &list[i]);
-    return status ? status : check_copies(m, sorted);
+            sorted[m->counts[2 * list[i].member + (list[i].receives != 0)]++] =
+                (struct message){list[i].address, list[i].bytes, 0, 0, 0};
+    if (!status)
+        status = check_copies(m, sorted);
+    if (!status)
+        divide_all(m, sorted);
+    return status;
 }
 
 /* --------------------------------------------------------------------- more than by_value */
