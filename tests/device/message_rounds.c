@@ -118,12 +118,21 @@ static unsigned draw(unsigned most)
     return (unsigned)(seed >> 33) % most;
 }
 
+/* The place after the messages of all lanes. */
+static unsigned end_of_lanes(const struct message_call *c)
+{
+    if (!c->lanes)
+        return 0;
+    const struct message_lane *last = &c->lane[c->lanes - 1];
+    return last->first + last->n * (1u + (last->receives == MESSAGE_COPIES));
+}
+
 /* Adds the messages between a member and another one in one direction. */
 static void add_lane(struct message_call *c, uint64_t number, int me, int other, int receives)
 {
     int from = receives ? other : me, to = receives ? me : other;
     struct window *w = windows[me];
-    unsigned first = c->lanes ? c->lane[c->lanes - 1].first + c->lane[c->lanes - 1].n : 0, n = 0;
+    unsigned first = end_of_lanes(c), n = 0;
     unsigned channel = next[from][to];
     for (int k = 0; k < EACH; k++) {
         uint64_t bytes = size_of(number, from, to, k);
@@ -151,6 +160,12 @@ static struct message_call call_of(uint64_t number, int member)
     for (int other = 0; other < MEMBERS; other++) {
         add_lane(&c, number, member, other, 0);
         add_lane(&c, number, member, other, 1);
+        /* Messages of a member to itself go through slots, or are copies. */
+        struct message_lane *sends = c.lanes > 1 ? &c.lane[c.lanes - 2] : c.lane;
+        if (number % 2 && other == member && c.lanes > 1 && sends->member == member) {
+            sends->receives = MESSAGE_COPIES;
+            c.lanes--;
+        }
     }
     return c;
 }
