@@ -8,6 +8,7 @@
 #include "ops/experts/relay.h"
 #include "ops/experts/short.h"
 #include "ops/stream/events.h"
+#include "ops/stream/stream.h"
 
 #include <weft/simt_executor.h>
 
@@ -112,11 +113,11 @@ void experts_events_destroy(struct weft_experts *experts)
 {
     struct weft_job *job = experts->team->job;
     for (uint32_t part = 0; part < EXPERTS_PARTS_MOST; part++) {
-        events_delete(job, experts->came[part]);
+        events_delete(job, stream_on_cuda(job), experts->came[part]);
         experts->came[part] = NULL;
     }
-    events_delete(job, experts->summed);
-    events_delete_stream(job, experts->sum_stream);
+    events_delete(job, stream_on_cuda(job), experts->summed);
+    events_delete_stream(job, stream_on_cuda(job), experts->sum_stream);
     experts->summed = NULL;
     experts->sum_stream = NULL;
 }

@@ -235,7 +235,7 @@ void messages_close_kernel(struct weft_messages *m)
     while (m->lists) {
         struct message_list *first = m->lists;
         m->lists = first->next;
-        events_delete(job, first->ended);
+        events_delete(job, m->on_cuda, first->ended);
         gpu_free(job->gpu, first->memory);
         free(first);
     }

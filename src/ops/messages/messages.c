@@ -155,11 +155,9 @@ WEFT_EXPORT weft_status weft_messages_destroy(weft_messages *m)
     struct weft_job *job = m->team->job;
     if (atomic_load(&job->state) != JOB_RUNNING)
         return job_finalized("weft_messages_destroy");
-    if (m->on_cuda == stream_on_cuda(job)) {
-        messages_close_streams(m);
-        messages_close_kernel(m);
-        events_delete(job, m->begun);
-    }
+    messages_close_streams(m);
+    messages_close_kernel(m);
+    events_delete(job, m->on_cuda, m->begun);
     weft_status status = weft_free(job, m->memory);
     release(m);
     return status;

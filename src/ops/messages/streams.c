@@ -145,8 +145,8 @@ void messages_close_streams(struct weft_messages *m)
     struct weft_job *job = m->team->job;
     for (int i = 0; i < 2 * m->team->n; i++)
         if (m->streams[i].stream) {
-            events_finish(job, m->streams[i].stream);
-            events_delete_stream(job, m->streams[i].stream);
-            events_delete(job, m->streams[i].ended);
+            events_finish(job, m->on_cuda, m->streams[i].stream);
+            events_delete_stream(job, m->on_cuda, m->streams[i].stream);
+            events_delete(job, m->on_cuda, m->streams[i].ended);
         }
 }

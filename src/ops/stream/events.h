@@ -13,14 +13,16 @@ weft_status events_new(struct weft_job *job, weft_event *event);
 weft_status events_record(struct weft_job *job, weft_event event, weft_stream stream);
 weft_status events_wait(struct weft_job *job, weft_stream stream, weft_event event);
 
-/* Waits for what is on the stream. */
-weft_status events_finish(struct weft_job *job, weft_stream stream);
-
 /* Whether the event's last record has been passed. */
 bool events_passed(struct weft_job *job, weft_event event);
 
+/* The next three take the target on which the stream or event was made: a job may get a GPU side
+ * later.
+ * Waits for what is on the stream. */
+weft_status events_finish(struct weft_job *job, bool on_cuda, weft_stream stream);
+
 /* NULL is allowed. */
-void events_delete(struct weft_job *job, weft_event event);
-void events_delete_stream(struct weft_job *job, weft_stream stream);
+void events_delete(struct weft_job *job, bool on_cuda, weft_event event);
+void events_delete_stream(struct weft_job *job, bool on_cuda, weft_stream stream);
 
 #endif
