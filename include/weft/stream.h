@@ -219,8 +219,8 @@ weft_status weft_messages_create(weft_team *team, size_t room, weft_messages **m
  * contain them are not replayed any more. NULL is allowed. */
 weft_status weft_messages_destroy(weft_messages *messages);
 
-/* Sends and receives messages[0 ... n - 1] at the same time, n at most 65535: a message whose
- * other end is late holds up no other one. Those from one member to another match in their order,
+/* Sends and receives list[0 ... n - 1] at the same time, n at most 65535: a message whose other end
+ * is late holds up no other one. Those from one member to another match in their order,
  * over all calls, and have the same size at both ends; 0 bytes are no message. The memory of the
  * messages is memory that the GPU can access (on simt, any), not used by others until the stream
  * has passed the call.

@@ -111,17 +111,15 @@ WEFT_DEVICE int look_at_lane(const struct message_call *c, const struct message_
     }
     const uint64_t *word = awaited_word(c, lane, channel, state->used);
     uint64_t bytes = message_of(c, lane, state->message).bytes;
-    uint64_t seen = weft_dev_load_u64(word, ACQUIRE, SYSTEM), wanted, most;
+    uint64_t seen = weft_dev_load_u64(word, ACQUIRE, SYSTEM), wanted;
     int differs = 0;
     if (lane->receives) {
         wanted = message_word(state->used + 1, bytes);
         state->moves = seen == wanted;
         differs = seen != wanted && (seen ^ wanted) >> MESSAGE_SIZE_BITS == 0;
     } else {
-        wanted = state->used + 1;
-        most = seen + MESSAGE_SLOTS;
-        state->moves = most >= wanted;
-        wanted -= state->moves ? 0 : MESSAGE_SLOTS;
+        wanted = state->used + 1 - MESSAGE_SLOTS;
+        state->moves = seen + MESSAGE_SLOTS > state->used;
     }
     if (state->moves)
         return 0;

@@ -323,15 +323,16 @@ KERNEL_OF_512 weft_coll_spread_scratch(struct coll_call call)
 
 /* -------------------------------------------------------------------------------- reductions */
 
-/* A reduction has a step in work for each of its three slots. In step k a member
- *   1. waits for the parts of step k, combines them, sends the results (kind 1) and reports them;
- *   2. waits for the results of step k - 1, sends the parts of step k + 2, copies these results
- * out, and reports both. What it waits for in 1 was reported two steps before, and in 2 one step
- * before, so that transfers and fences take no time of the block. A slot is free again: that of
- * parts of step k + 2, when the results of step k - 1, which used it, have been reported; that of
- * results of step k, when those of step k - 3 have been copied out, which the report of the parts
- * of step k follows. Without results (reduce-scatter) the report of the parts of step k + 1 says
- * that step k - 1 has been combined. */
+/* A reduction has a step in work for each of its three slots. In step k a member first waits for
+ * the parts of step k, combines them, sends the results (kind 1) and reports them. Then it waits
+ * for the results of step k - 1, sends the parts of step k + 2, copies these results out, and
+ * reports both. The first wait is for what was reported two steps before, the second for what was
+ * reported one step before, so that transfers and fences take no time of the block.
+ *
+ * A slot is free again: that of the parts of step k + 2, when the results of step k - 1, which used
+ * it, have been reported; that of the results of step k, when those of step k - 3 have been copied
+ * out, which the report of the parts of step k follows. Without results (reduce-scatter) the report
+ * of the parts of step k + 1 says that step k - 1 has been combined. */
 enum { REDUCE_AHEAD = COLL_REDUCE_SLOTS - 1 };
 
 /* Values of `filled`: 1 when the parts of the first steps have been sent. */

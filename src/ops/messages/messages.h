@@ -33,12 +33,11 @@ struct weft_messages {
     struct weft_team *team;
     bool on_cuda; /* its streams are CUDA streams; else those of the SIMT executor */
     pthread_mutex_t lock;
-    void *memory; /* symmetric: the area of messages.h, then words of streams.c */
-    struct message_call
-        call;         /* what all calls have in common; lanes and messages of the last one */
-    uint32_t *counts; /* [2 * member + receives]: messages of a call; places in its list */
-    uint16_t *next;   /* [2 * member + receives]: first channel of the next message */
-    int64_t own_open; /* sends to this member itself, less receives, in earlier calls */
+    void *memory;             /* symmetric: the area of messages.h, then words of streams.c */
+    struct message_call call; /* of the last call; area and layout are the same in all */
+    uint32_t *counts;         /* [2 * member + receives]: messages of a call; places in its list */
+    uint16_t *next;           /* [2 * member + receives]: first channel of the next message */
+    int64_t own_open;         /* sends to this member itself, less receives, in earlier calls */
     struct message_list *lists;
     weft_event begun;
     struct message_stream *streams; /* [2 * member + receives] */

@@ -16,9 +16,9 @@ weft_status events_wait(struct weft_job *job, weft_stream stream, weft_event eve
 /* Whether the event's last record has been passed. */
 bool events_passed(struct weft_job *job, weft_event event);
 
-/* The next three take the target on which the stream or event was made: a job may get a GPU side
- * later.
- * Waits for what is on the stream. */
+/* on_cuda: whether the stream or event was made on a GPU. A job may get a GPU side later. */
+
+/* Waits for what is on the stream. */
 weft_status events_finish(struct weft_job *job, bool on_cuda, weft_stream stream);
 
 /* NULL is allowed. */
