@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random programs of groups of sends and receives against a model: any pairs, up to 160 messages of
  * sizes from 0 bytes to several slots, several messages of a pair, ranks that make their calls in
- * different orders, two streams. Arguments: ranks, programs. */
+ * different orders, two streams in a group, each of which has just written what is sent on it.
+ * Arguments: ranks, programs. */
 #include "nccl_test.h"
 
 enum { FEW = 24, MOST = 160, BYTES = 3 << 20 };
@@ -46,9 +47,16 @@ static void make_call(const struct message *m, unsigned char *out, unsigned char
         OK(ncclRecv(in + m->at, m->bytes, ncclUint8, m->from, comm, stream));
 }
 
-static void run_program(uint64_t *state, uint64_t *own, ncclComm_t comm, unsigned char *out,
-                        unsigned char *in, unsigned char *host, cudaStream_t *streams)
+/* The memory of a rank. written: what the streams copy to `out`. */
+struct places {
+    unsigned char *written, *out, *in, *host;
+};
+
+static void run_program(uint64_t *state, uint64_t *own, ncclComm_t comm, struct places p,
+                        cudaStream_t *streams)
 {
+    unsigned char *out = p.out, *in = p.in, *host = p.host;
+    cudaStream_t last = NULL;
     struct message m[MOST];
     int n = 1 + (int)draw(state, draw(state, 6) ? FEW : MOST), order[MOST];
     size_t at = 0;
@@ -66,22 +74,30 @@ static void run_program(uint64_t *state, uint64_t *own, ncclComm_t comm, unsigne
         for (size_t b = 0; b < m[i].bytes && m[i].from == me; b++)
             host[m[i].at + b] = byte_of(m[i].seed, b);
     }
-    to_gpu(out, host, BYTES);
+    to_gpu(p.written, host, BYTES);
     memset(host, 0xee, BYTES);
     to_gpu(in, host, BYTES);
+    to_gpu(out, host, BYTES);
     shuffle(order, n, m, own);
-    cudaStream_t stream = streams[draw(own, 2)];
+    for (int i = 0; i < n; i++)
+        if (m[i].from == me && m[i].bytes)
+            CHECK(!cuda.copy_on((uintptr_t)out + m[i].at, (uintptr_t)p.written + m[i].at,
+                                m[i].bytes, streams[i % 2]));
     OK(ncclGroupStart());
     for (int i = 0; i < n; i++) {
         bool nested = draw(own, 4) == 0;
         if (nested)
             OK(ncclGroupStart());
-        make_call(&m[order[i]], out, in, comm, stream);
+        make_call(&m[order[i]], out, in, comm, streams[order[i] % 2]);
+        if (m[order[i]].from == me || m[order[i]].to == me)
+            last = streams[order[i] % 2];
         if (nested)
             OK(ncclGroupEnd());
     }
     OK(ncclGroupEnd());
-    finish(stream);
+    /* all streams of a group wait for the whole */
+    if (last)
+        finish(last);
     from_gpu(host, in, BYTES);
     for (int i = 0; i < n; i++)
         for (size_t b = 0; b < m[i].bytes; b++)
@@ -97,15 +113,17 @@ static void body(ncclUniqueId id)
     ncclComm_t comm;
     cudaStream_t streams[2];
     uint64_t state = 11, own = (uint64_t)me * 77 + 3;
-    unsigned char *host = malloc(BYTES);
+    struct places p = {.host = malloc(BYTES)};
     OK(ncclCommInitRank(&comm, ranks, id, me));
     for (int i = 0; i < 2; i++)
         CHECK(!cuda.stream_create(&streams[i], 1));
-    unsigned char *out = gpu_memory(BYTES), *in = gpu_memory(BYTES);
+    p.written = gpu_memory(BYTES);
+    p.out = gpu_memory(BYTES);
+    p.in = gpu_memory(BYTES);
     for (int i = 0; i < programs; i++)
-        run_program(&state, &own, comm, out, in, host, streams);
+        run_program(&state, &own, comm, p, streams);
     OK(ncclCommDestroy(comm));
-    free(host);
+    free(p.host);
 }
 
 int main(int argc, char **argv)

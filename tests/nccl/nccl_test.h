@@ -57,6 +57,7 @@ static struct {
     int (*free)(unsigned long long);
     int (*to_gpu)(unsigned long long, const void *, size_t);
     int (*from_gpu)(void *, unsigned long long, size_t);
+    int (*copy_on)(unsigned long long, unsigned long long, size_t, cudaStream_t);
     int (*stream_create)(cudaStream_t *, unsigned);
     int (*stream_synchronize)(cudaStream_t);
     int (*stream_destroy)(cudaStream_t);
@@ -84,6 +85,7 @@ static inline void use_gpu(int device)
     load_function(library, &cuda.free, "cuMemFree_v2");
     load_function(library, &cuda.to_gpu, "cuMemcpyHtoD_v2");
     load_function(library, &cuda.from_gpu, "cuMemcpyDtoH_v2");
+    load_function(library, &cuda.copy_on, "cuMemcpyAsync");
     load_function(library, &cuda.stream_create, "cuStreamCreate");
     load_function(library, &cuda.stream_synchronize, "cuStreamSynchronize");
     load_function(library, &cuda.stream_destroy, "cuStreamDestroy_v2");
