@@ -483,11 +483,13 @@ weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n, w
                         weft_op op, int root);
 
 /* Sum of elements times a factor: each element of each member is multiplied by *factor, rounded to
- * the type in which elements are combined, and then added as by WEFT_SUM. For real and complex
- * types. For gradients in narrow types, whose plain sum would overflow.
- * factor points to one number: a float for WEFT_FLOAT, _COMPLEX_FLOAT and types of 16 and 8 bits, a
- * double for WEFT_DOUBLE and _COMPLEX_DOUBLE, a long double for WEFT_LONG_DOUBLE. It is in memory
- * of the host or of the GPU. It is the same number at every member (checked with WEFT_CHECK=1). */
+ * the type in which elements are combined, and then added as by WEFT_SUM. Products and sums of
+ * integers wrap. For gradients in narrow types, whose plain sum would overflow.
+ * factor points to one number: of the elements' type for integers, a float for WEFT_FLOAT,
+ * _COMPLEX_FLOAT and types of 16 and 8 bits, a double for WEFT_DOUBLE and _COMPLEX_DOUBLE, a long
+ * double for WEFT_LONG_DOUBLE. For types of 16 and 8 bits with WEFT_NARROW_FACTOR, as in
+ * WEFT_HALF | WEFT_NARROW_FACTOR, it has the elements' type. It is in memory of the host or of the
+ * GPU. It is the same number at every member (checked with WEFT_CHECK=1). */
 weft_status weft_allreduce_scaled(weft_team *team, void *dst, const void *src, size_t n,
                                   weft_type type, const void *factor);
 weft_status weft_reduce_scaled(weft_team *team, void *dst, const void *src, size_t n,

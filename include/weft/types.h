@@ -95,7 +95,10 @@ typedef enum weft_type {
     WEFT_HALF = 100,
     WEFT_BFLOAT16 = 101,
     WEFT_FP8_E4M3 = 102,
-    WEFT_FP8_E5M2 = 103
+    WEFT_FP8_E5M2 = 103,
+    /* Flag of scaled and weighted sums, added to a type of 16 or 8 bits: the factor has this type;
+     * without the flag it is a float. */
+    WEFT_NARROW_FACTOR = 256
 } weft_type;
 
 typedef enum weft_op {
@@ -106,8 +109,8 @@ typedef enum weft_op {
     WEFT_MAX,
     WEFT_SUM, /* SUM, PROD: every type; integers wrap */
     WEFT_PROD,
-    WEFT_AVG, /* real and complex types: the sum, divided once by the number of members; not for
-                 integers, whose sums wrap */
+    WEFT_AVG, /* every type: the sum, divided once by the number of members; of integers the sum
+                 that has wrapped, divided towards zero */
     WEFT_OP_COUNT
 } weft_op;
 

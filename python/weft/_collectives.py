@@ -3,6 +3,7 @@
 
 import array
 import ctypes
+import operator
 from typing import Any, List, Optional, Sequence
 
 from . import _bindings as b
@@ -167,7 +168,7 @@ class Collectives(OfJob):
 
         op: "sum", "prod", "min", "max", "avg", "and", "or", "xor". scale: multiplies every element
         first, the same number at every member; weight: as scale, but each member's own. Both go
-        with op="sum" and real or complex types. `dst` may be `src`.
+        with op="sum"; for integer types they are integers. `dst` may be `src`.
         """
         to, source = self._two(dst, src, 1, 1)
         self._reduce("allreduce", to, source, _count(source), op, scale, weight, (), stream, dst,
@@ -257,6 +258,8 @@ class Collectives(OfJob):
 
 
 def _factor(dtype: DType, number: Any) -> Any:
+    if dtype.weft <= b.WEFT_UINT64:
+        return ctypes.c_uint64(operator.index(number))
     return ctypes.c_double(number) if dtype.name in ("float64", "complex128") else \
         ctypes.c_float(number)
 

@@ -96,9 +96,10 @@ static void one(weft_team *team, weft_type type, weft_op op, int scope, enum goe
 
 static void everything(weft_team *team)
 {
-    static const weft_type types[] = {WEFT_FLOAT,         WEFT_DOUBLE,        WEFT_HALF,
-                                      WEFT_BFLOAT16,      WEFT_FP8_E4M3,      WEFT_FP8_E5M2,
-                                      WEFT_COMPLEX_FLOAT, WEFT_COMPLEX_DOUBLE};
+    static const weft_type types[] = {WEFT_FLOAT,         WEFT_DOUBLE,         WEFT_HALF,
+                                      WEFT_BFLOAT16,      WEFT_FP8_E4M3,       WEFT_FP8_E5M2,
+                                      WEFT_COMPLEX_FLOAT, WEFT_COMPLEX_DOUBLE, WEFT_INT8,
+                                      WEFT_UINT16,        WEFT_INT32,          WEFT_UINT64};
     static const weft_op ops[] = {WEFT_SUM,     WEFT_AVG, REF_SCALED, WEFT_PROD,
                                   REF_WEIGHTED, WEFT_MIN, WEFT_MAX};
     size_t slot = weft_dev_slot_bytes(n_pes, weft_team_device(team)) / 2;
@@ -106,7 +107,8 @@ static void everything(weft_team *team)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
             for (int goes = 0; goes < GOES; goes++, turn++) {
-                if (!ref_defined(types[t], ops[o]))
+                int scaled = ops[o] == REF_SCALED || ops[o] == REF_WEIGHTED;
+                if (!ref_defined(types[t], ops[o]) || (types[t] <= WEFT_UINT64 && scaled))
                     continue;
                 size_t width = ref_bytes(types[t]), large = (slot + 300) / width;
                 one(team, types[t], ops[o], turn / 2 % 3, (enum goes)goes, 1 + (size_t)turn % 40, 0,

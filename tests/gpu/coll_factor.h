@@ -58,12 +58,12 @@ static weft_status scaled(const struct factor_call *c, bool by_host)
 /* op: REF_SCALED or REF_WEIGHTED. The factor depends on `salt`. */
 static weft_status with_factor(struct factor_call c, weft_op op, uint64_t salt, bool by_host)
 {
-    bool wide = c.type == WEFT_DOUBLE || c.type == WEFT_COMPLEX_DOUBLE;
     double d = op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt);
-    float f = (float)d;
-    c.factor = wide ? (const void *)&d : (const void *)&f;
+    _Alignas(8) unsigned char factor[8];
+    size_t bytes = ref_put_factor(factor, c.type, d, salt, &c.type);
+    c.factor = factor;
     if (salt % 2) {
-        to_gpu(factor_room, c.factor, wide ? sizeof d : sizeof f);
+        to_gpu(factor_room, c.factor, bytes);
         c.factor = factor_room;
     }
     return op == REF_WEIGHTED ? weighted(&c, by_host) : scaled(&c, by_host);

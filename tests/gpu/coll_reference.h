@@ -67,11 +67,17 @@ static inline double ref_weight(uint64_t salt, int pe)
     return -0.3 * (double)((salt + 5 * (uint64_t)pe) % 11 + 1);
 }
 
+/* The integer that is the factor of a sum of integers; types of fewer bits have its lowest ones. */
+static inline uint64_t ref_integer_factor(double factor)
+{
+    return (uint64_t)(int64_t)(factor * 1e17);
+}
+
 static inline int ref_defined(weft_type type, weft_op op)
 {
     if (type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE)
         return op >= WEFT_SUM;
-    return type <= WEFT_UINT64 ? op < WEFT_AVG : op >= WEFT_MIN;
+    return type <= WEFT_UINT64 || op >= WEFT_MIN;
 }
 
 static inline int ref_is_fp8(weft_type type)
@@ -279,13 +285,49 @@ static inline void ref_combine(void *acc, const void *in, weft_type type, weft_o
     }
 }
 
-/* A real or complex number times the factor (what 0), or divided by n (what 1). */
+#define REF_QUOTIENT(constant, ctype)                                                              \
+    case constant: {                                                                               \
+        ctype x;                                                                                   \
+        memcpy(&x, number, sizeof x);                                                              \
+        x = sizeof x < 8 ? (ctype)((int64_t)x / n) : (ctype)(x / (ctype)n);                        \
+        memcpy(number, &x, sizeof x);                                                              \
+        return;                                                                                    \
+    }
+
+static inline void ref_divide_integer(void *number, weft_type type, int n)
+{
+    switch (type) {
+        REF_QUOTIENT(WEFT_INT8, int8_t)
+        REF_QUOTIENT(WEFT_INT16, int16_t)
+        REF_QUOTIENT(WEFT_INT32, int32_t)
+        REF_QUOTIENT(WEFT_INT64, int64_t)
+        REF_QUOTIENT(WEFT_UINT8, uint8_t)
+        REF_QUOTIENT(WEFT_UINT16, uint16_t)
+        REF_QUOTIENT(WEFT_UINT32, uint32_t)
+        REF_QUOTIENT(WEFT_UINT64, uint64_t)
+    default:
+        return;
+    }
+}
+
+/* A number times the factor (what 0), or divided by n (what 1). */
 static inline void ref_each(void *number, weft_type type, int what, double factor, int n)
 {
     volatile float f[2] = {0, 0};
     volatile double d[2] = {0, 0};
     int parts = type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE ? 2 : 1;
     int wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
+    if (type <= WEFT_UINT64 && what) {
+        ref_divide_integer(number, type, n);
+        return;
+    }
+    if (type <= WEFT_UINT64) {
+        uint64_t product = 0;
+        memcpy(&product, number, ref_bytes(type));
+        product *= ref_integer_factor(factor);
+        memcpy(number, &product, ref_bytes(type)); /* of little-endian bytes the lowest */
+        return;
+    }
     memcpy(wide ? (void *)d : (void *)f, number, ref_bytes(type));
     for (int k = 0; k < parts; k++) {
         f[k] = what ? f[k] / (float)n : f[k] * (float)factor;
@@ -313,6 +355,39 @@ static inline void ref_rounded(void *to, weft_type type, float x)
     memcpy(to, &bits, 2);
 }
 
+/* 1: for every other two salts the factor of a type of 16 or 8 bits has this type
+ * (WEFT_NARROW_FACTOR). */
+static int ref_narrow_factors;
+
+static inline int ref_factor_is_narrow(weft_type type, uint64_t salt)
+{
+    return ref_narrow_factors && salt / 2 % 2 && type >= WEFT_HALF;
+}
+
+/* Puts the factor where a call reads it; returns its size in bytes. *with: the type for the call.
+ */
+static inline size_t ref_put_factor(void *to, weft_type type, double factor, uint64_t salt,
+                                    weft_type *with)
+{
+    float narrow = (float)factor;
+    uint64_t integer = ref_integer_factor(factor);
+    *with = type;
+    if (ref_factor_is_narrow(type, salt)) {
+        *with = (weft_type)(type | WEFT_NARROW_FACTOR);
+        ref_rounded(to, type, narrow);
+        return ref_bytes(type);
+    }
+    if (type <= WEFT_UINT64)
+        memcpy(to, &integer, ref_bytes(type));
+    else if (type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE)
+        memcpy(to, &factor, sizeof factor);
+    else
+        memcpy(to, &narrow, sizeof narrow);
+    return type <= WEFT_UINT64                                  ? ref_bytes(type)
+           : type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE ? sizeof factor
+                                                                : sizeof narrow;
+}
+
 /* Element i combined over all members, whose PEs are pes[0 ... n - 1]. A scaled sum uses
  * ref_factor(salt), a weighted one ref_weight() of each PE. */
 static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *pes, int n,
@@ -326,6 +401,11 @@ static inline void ref_reduced(void *to, weft_type type, weft_op op, const int *
         ref_element(at, type, pes[k], i, salt);
         int has_factor = op == REF_SCALED || op == REF_WEIGHTED;
         double factor = op == REF_WEIGHTED ? ref_weight(salt, pes[k]) : ref_factor(salt);
+        if (has_factor && ref_factor_is_narrow(type, salt)) {
+            unsigned char rounded[2];
+            ref_rounded(rounded, type, (float)factor);
+            factor = ref_widened(rounded, type);
+        }
         if (!narrow && has_factor)
             ref_each(at, type, 0, factor, n);
         if (k && !narrow)

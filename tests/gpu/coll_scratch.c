@@ -261,6 +261,7 @@ static void numbers(bool lines)
 
 int main(int argc, char **argv)
 {
+    ref_narrow_factors = 1;
     begin();
     if (argc > 1)
         numbers(strcmp(argv[1], "lines") == 0);

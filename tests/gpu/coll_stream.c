@@ -404,14 +404,14 @@ static void misuse(void)
           WEFT_ERR_TYPE, "not defined for WEFT_HALF");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FP8_E4M3, WEFT_AND, stream),
           WEFT_ERR_TYPE, "not defined for WEFT_FP8_E4M3");
-    FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_INT32, WEFT_AVG, stream),
-          WEFT_ERR_TYPE, "WEFT_AVG is not defined for WEFT_INT32");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, REF_SCALED, stream),
           WEFT_ERR_OP, "operation 100");
     FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_FLOAT, NULL, stream),
           WEFT_ERR_ARGUMENT, "factor is null");
-    FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8, WEFT_INT8, plain, stream),
-          WEFT_ERR_TYPE, "real and complex numbers");
+    FAILS(weft_allreduce_scaled_on_stream(world, heap_dst, heap_src, 8,
+                                          (weft_type)(WEFT_INT8 | WEFT_NARROW_FACTOR), plain,
+                                          stream),
+          WEFT_ERR_TYPE, "type 256 is not a weft_type");
     FAILS(weft_allreduce_on_stream(world, heap_dst, heap_src, (size_t)1 << 62, WEFT_DOUBLE,
                                    WEFT_SUM, stream),
           WEFT_ERR_RANGE, "too many");
@@ -575,6 +575,7 @@ int main(int argc, char **argv)
     by_host = strcmp(part, "host") == 0;
     if (strcmp(part, "uneven") == 0)
         set_unevenly(argc > 2 ? argv[2] : "3");
+    ref_narrow_factors = 1;
     begin();
     if (strcmp(part, "mixed") == 0) {
         seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;

@@ -37,10 +37,10 @@ static void compare(const char *dst, weft_type type, weft_op op, size_t first, s
 static weft_status allreduce(weft_team *world, void *dst, const void *src, size_t count,
                              weft_type type, weft_op op, uint64_t salt, int what)
 {
-    bool wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
     double d = op == REF_WEIGHTED ? ref_weight(salt, me) : ref_factor(salt);
-    float f = (float)d;
-    const void *factor = wide ? (const void *)&d : (const void *)&f;
+    _Alignas(8) unsigned char factor[8];
+    if (op == REF_WEIGHTED || op == REF_SCALED)
+        ref_put_factor(factor, type, d, salt, &type);
     if (op == REF_WEIGHTED)
         return what == 0   ? weft_reducescatter_weighted(world, dst, src, count, type, factor)
                : what == 1 ? weft_allreduce_weighted(world, dst, src, count, type, factor)
@@ -87,6 +87,7 @@ int main(void)
     weft_job *job;
     void *src, *dst;
     OK(weft_init(&job, NULL));
+    ref_narrow_factors = 1;
     me = weft_my_pe(job);
     n = weft_n_pes(job);
     CHECK(n <= MOST_PES);
@@ -111,13 +112,17 @@ int main(void)
     one(world, src, dst, WEFT_FLOAT, WEFT_SUM, MOST - 3);
     one(world, src, dst, WEFT_FLOAT, WEFT_AVG, MOST - 5);
     one(world, src, dst, WEFT_DOUBLE, WEFT_AVG, MOST / 2);
+    one(world, src, dst, WEFT_INT8, WEFT_AVG, MOST - 7);
+    one(world, src, dst, WEFT_UINT64, WEFT_AVG, MOST / 2);
+    one(world, src, dst, WEFT_INT64, REF_WEIGHTED, MOST / 2);
     one(world, src, dst, WEFT_FP8_E5M2, REF_SCALED, MOST);
     one(world, src, dst, WEFT_FLOAT, REF_SCALED, MOST);
     one(world, src, dst, WEFT_BFLOAT16, REF_WEIGHTED, MOST);
     FAILS(weft_allreduce_weighted(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
           "weft_allreduce_weighted: factor is null");
-    FAILS(weft_reducescatter_weighted(world, dst, src, 4, WEFT_INT32, src), WEFT_ERR_TYPE,
-          "real and complex");
+    FAILS(weft_reducescatter_weighted(world, dst, src, 4,
+                                      (weft_type)(WEFT_INT32 | WEFT_NARROW_FACTOR), src),
+          WEFT_ERR_TYPE, "type 258 is not a weft_type");
     FAILS(weft_reducescatter(world, (float *)src + 4 * me + 1, src, 4, WEFT_FLOAT, WEFT_SUM),
           WEFT_ERR_ARGUMENT, "must be this member's block of src, or disjoint");
     FAILS(weft_reducescatter(NULL, dst, src, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ARGUMENT,
@@ -127,9 +132,8 @@ int main(void)
     FAILS(weft_reducescatter(world, dst, src, 4, (weft_type)50, WEFT_SUM), WEFT_ERR_TYPE, "50");
     FAILS(weft_reducescatter(world, dst, &job, 4, WEFT_FLOAT, WEFT_SUM), WEFT_ERR_ADDRESS, "src");
     OK(weft_reducescatter(world, dst, src, 0, WEFT_FLOAT, WEFT_SUM));
-    FAILS(weft_allreduce(world, dst, src, 4, WEFT_INT64, WEFT_AVG), WEFT_ERR_TYPE, "not defined");
-    FAILS(weft_allreduce_scaled(world, dst, src, 4, WEFT_UINT8, src), WEFT_ERR_TYPE,
-          "real and complex");
+    FAILS(weft_allreduce(world, dst, src, 4, (weft_type)(WEFT_HALF | WEFT_NARROW_FACTOR), WEFT_SUM),
+          WEFT_ERR_TYPE, "type 356 is not a weft_type");
     FAILS(weft_allreduce_scaled(world, dst, src, 4, WEFT_FLOAT, NULL), WEFT_ERR_ARGUMENT,
           "factor is null");
     FAILS(weft_allreduce_scaled(world, dst, src, 4, (weft_type)104, src), WEFT_ERR_TYPE, "104");

@@ -376,8 +376,12 @@ def test_reductions_with_factors(job):
         job.allreduce(y, x, "max", scale=2)
     with pytest.raises(weft.InvalidOperation, match="sum, prod"):
         job.allreduce(y, x, "median")
-    with pytest.raises(weft.InvalidType, match="WEFT_AVG is not defined for WEFT_INT32"):
-        job.allreduce(job.zeros(1, "i4"), job.zeros(1, "i4"), "avg")
+    for dtype in "i1", "u2", "i4", "i8":
+        i, k = job.full(3, 7 - 2 * job.rank, dtype), job.zeros(3, dtype)
+        job.allreduce(k, i, "avg")
+        assert (k == int(np.sum(7 - 2 * np.arange(job.size)).astype(dtype)) // job.size).all()
+        job.allreduce(k, i, weight=job.rank + 1)
+        assert (k == sum((7 - 2 * r) * (r + 1) for r in range(job.size))).all()
 
 
 @at_pes(4)

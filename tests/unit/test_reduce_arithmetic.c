@@ -17,28 +17,38 @@
 #include <weft/device/arithmetic.h>
 
 /* Elements 0 and 1 are combined; element 2 must stay unchanged. */
-#define INTEGERS(name, type, x, y)                                                                 \
+#define INTEGERS(name, ctype, x, y)                                                                \
     static void name(void **state)                                                                 \
     {                                                                                              \
-        const type all[][2] = {[WEFT_AND] = {(type)((x) & (y)), (type)(7 & 9)},                    \
-                               [WEFT_OR] = {(type)((x) | (y)), (type)(7 | 9)},                     \
-                               [WEFT_XOR] = {(type)((x) ^ (y)), (type)(7 ^ 9)},                    \
-                               [WEFT_MIN] = {(x) < (y) ? (x) : (y), 7},                            \
-                               [WEFT_MAX] = {(x) > (y) ? (x) : (y), 9},                            \
-                               [WEFT_SUM] = {(type)((uint64_t)(x) + (uint64_t)(y)), 16},           \
-                               [WEFT_PROD] = {(type)((uint64_t)(x) * (uint64_t)(y)), 63}};         \
+        const ctype all[][2] = {[WEFT_AND] = {(ctype)((x) & (y)), (ctype)(7 & 9)},                 \
+                                [WEFT_OR] = {(ctype)((x) | (y)), (ctype)(7 | 9)},                  \
+                                [WEFT_XOR] = {(ctype)((x) ^ (y)), (ctype)(7 ^ 9)},                 \
+                                [WEFT_MIN] = {(x) < (y) ? (x) : (y), 7},                           \
+                                [WEFT_MAX] = {(x) > (y) ? (x) : (y), 9},                           \
+                                [WEFT_SUM] = {(ctype)((uint64_t)(x) + (uint64_t)(y)), 16},         \
+                                [WEFT_PROD] = {(ctype)((uint64_t)(x) * (uint64_t)(y)), 63},        \
+                                [WEFT_AVG] = {(ctype)((uint64_t)(x) + (uint64_t)(y)), 16}};        \
         for (int op = 0; op < WEFT_OP_COUNT; op++) {                                               \
             size_t element = 0;                                                                    \
-            type a[3] = {(x), 7, 5}, b[3] = {(y), 9, 6};                                           \
+            ctype a[3] = {(x), 7, 5}, b[3] = {(y), 9, 6};                                          \
             reduce_function *combine = reduce_function_of(TYPE, (weft_op)op, &element);            \
-            if (op == WEFT_AVG) {                                                                  \
-                assert_null(combine);                                                              \
-                continue;                                                                          \
-            }                                                                                      \
             combine(a, b, 2);                                                                      \
-            assert_int_equal(element, sizeof(type));                                               \
+            assert_int_equal(element, sizeof(ctype));                                              \
             assert_true(a[0] == all[op][0] && a[1] == all[op][1] && a[2] == 5);                    \
         }                                                                                          \
+        struct combiner c = {.type = TYPE, .op = WEFT_AVG};                                        \
+        ctype e[3] = {(x), (y), 5};                                                                \
+        reduce_end(&c, e, 2, 300); /* more members than some types can count */                    \
+        assert_true(e[0] == (ctype)((x) / 300) && e[1] == (ctype)((y) / 300) && e[2] == 5);        \
+        ctype factor = (ctype)((x)-1), v[3] = {(y), 3, 5};                                         \
+        assert_int_equal(reduce_scaled_combiner("f", TYPE, &factor, &c), WEFT_OK);                 \
+        assert_int_equal(reduce_factor_bytes(&c), sizeof factor);                                  \
+        c.factor = reduce_factor_of(&c, &factor);                                                  \
+        assert_true(c.factor == factor);                                                           \
+        reduce_scale(&c, v, 2);                                                                    \
+        assert_true(v[0] == (ctype)((uint64_t)(y) * (uint64_t)factor) && v[2] == 5);               \
+        assert_true(v[1] == (ctype)(3 * (uint64_t)factor));                                        \
+        assert_true((ctype)weft_dev_bits_f64(reduce_factor_word(&c)) == factor);                   \
     }
 #define TYPE WEFT_INT8
 INTEGERS(of_int8, int8_t, (int8_t)-100, (int8_t)-101)
@@ -126,14 +136,25 @@ REALS(of_long_double, WEFT_LONG_DOUBLE, long double)
 COMPLEX(of_complex_float, WEFT_COMPLEX_FLOAT, float _Complex, float)
 COMPLEX(of_complex_double, WEFT_COMPLEX_DOUBLE, double _Complex, double)
 
-static void integers_are_left_by_factors(void **state)
+/* The code of kernels does as that of the host, on 16 bytes. */
+static void kernels_do_the_same_with_integers(void **state)
 {
-    struct combiner c = {.type = WEFT_INT32, .op = WEFT_DEV_SCALED, .factor = 0.5L};
-    int32_t e[1] = {8};
-    reduce_scale(&c, e, 1);
-    c.op = WEFT_AVG;
-    reduce_end(&c, e, 1, 2);
-    assert_int_equal(e[0], 8);
+    for (int type = WEFT_INT8; type <= WEFT_UINT64; type++)
+        for (int members = 0; members <= 1000; members += 1 + members / 3) {
+            int64_t words[2] = {INT64_C(-0x7f80fe0180007fff), INT64_C(0x00ff01807f80abcd)};
+            struct combiner c = {.type = (weft_type)type, .factor = -77777777777777777.0L};
+            c.op = members ? WEFT_AVG : WEFT_DEV_SCALED;
+            c.factor = type > WEFT_INT64 && c.factor < 0 ? -c.factor : c.factor;
+            struct weft_dev_vec16 v = weft_dev_each(c.type, (uint64_t)words[0], (uint64_t)words[1],
+                                                    members, members ? 0 : reduce_factor_word(&c));
+            size_t n = sizeof words / weft_dev_type_bytes(c.type);
+            if (members)
+                reduce_end(&c, words, n, members);
+            else
+                reduce_scale(&c, words, n);
+            assert_int_equal(v.lo, words[0]);
+            assert_int_equal(v.hi, words[1]);
+        }
 }
 
 static void what_is_none_is_refused(void **state)
@@ -151,7 +172,7 @@ static void what_is_none_is_refused(void **state)
     assert_string_equal(weft_last_error(), "f: type -1 is not a weft_type");
     assert_int_equal(reduce_combiner("f", WEFT_INT8, WEFT_OP_COUNT, &c), WEFT_ERR_OP);
     assert_int_equal(reduce_combiner("f", WEFT_INT8, (weft_op)-1, &c), WEFT_ERR_OP);
-    assert_int_equal(reduce_combiner("f", WEFT_INT8, WEFT_AVG, &c), WEFT_ERR_TYPE);
+    assert_int_equal(reduce_combiner("f", WEFT_INT8, WEFT_AVG, &c), WEFT_OK);
     assert_int_equal(reduce_combiner("f", WEFT_FLOAT, WEFT_XOR, &c), WEFT_ERR_TYPE);
     assert_int_equal(reduce_combiner("f", WEFT_COMPLEX_FLOAT, WEFT_MIN, &c), WEFT_ERR_TYPE);
     assert_int_equal(reduce_combiner("f", WEFT_LONG_DOUBLE, WEFT_MAX, &c), WEFT_OK);
@@ -171,18 +192,38 @@ static void factors_are_of_the_part_of_a_number(void **state)
     const float f = 1.5f;
     const double d = 2.25;
     const long double l = 3.125L;
+    const uint16_t half = 0xc100, bfloat = 0x3fc0; /* -2.5, 1.5 */
+    const uint8_t e4m3 = 0xb8, e5m2 = 0x41;        /* -1, 2.5 */
+    const struct {
+        int type;
+        size_t bytes;
+        const void *at;
+        long double value;
+    } rows[] = {
+        {WEFT_FLOAT, sizeof f, &f, 1.5L},
+        {WEFT_COMPLEX_FLOAT, sizeof f, &f, 1.5L},
+        {WEFT_DOUBLE, sizeof d, &d, 2.25L},
+        {WEFT_COMPLEX_DOUBLE, sizeof d, &d, 2.25L},
+        {WEFT_LONG_DOUBLE, sizeof l, &l, 3.125L},
+        {WEFT_HALF, sizeof f, &f, 1.5L},
+        {WEFT_FP8_E4M3, sizeof f, &f, 1.5L},
+        {WEFT_HALF | WEFT_NARROW_FACTOR, 2, &half, -2.5L},
+        {WEFT_BFLOAT16 | WEFT_NARROW_FACTOR, 2, &bfloat, 1.5L},
+        {WEFT_FP8_E4M3 | WEFT_NARROW_FACTOR, 1, &e4m3, -1},
+        {WEFT_FP8_E5M2 | WEFT_NARROW_FACTOR, 1, &e5m2, 2.5L},
+    };
     struct combiner c;
-    assert_int_equal(reduce_factor_bytes(WEFT_FLOAT), sizeof f);
-    assert_int_equal(reduce_factor_bytes(WEFT_COMPLEX_FLOAT), sizeof f);
-    assert_int_equal(reduce_factor_bytes(WEFT_DOUBLE), sizeof d);
-    assert_int_equal(reduce_factor_bytes(WEFT_COMPLEX_DOUBLE), sizeof d);
-    assert_int_equal(reduce_factor_bytes(WEFT_LONG_DOUBLE), sizeof l);
-    assert_true(reduce_factor_of(WEFT_FLOAT, &f) == 1.5L);
-    assert_true(reduce_factor_of(WEFT_COMPLEX_DOUBLE, &d) == 2.25L);
-    assert_true(reduce_factor_of(WEFT_LONG_DOUBLE, &l) == 3.125L);
-    assert_int_equal(reduce_scaled_combiner("f", WEFT_INT32, &f, &c), WEFT_ERR_TYPE);
-    assert_string_equal(weft_last_error(),
-                        "f: type 2; a scaled sum is of real and complex numbers");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_type type = (weft_type)rows[i].type;
+        assert_int_equal(reduce_scaled_combiner("f", type, rows[i].at, &c), WEFT_OK);
+        assert_int_equal(c.type, rows[i].type & ~WEFT_NARROW_FACTOR);
+        assert_int_equal(reduce_public_type(&c), type);
+        assert_int_equal(reduce_factor_bytes(&c), rows[i].bytes);
+        assert_true(reduce_factor_of(&c, rows[i].at) == rows[i].value);
+    }
+    assert_int_equal(
+        reduce_scaled_combiner("f", (weft_type)(WEFT_INT32 | WEFT_NARROW_FACTOR), &f, &c),
+        WEFT_ERR_TYPE);
     assert_int_equal(reduce_scaled_combiner("f", (weft_type)-1, &f, &c), WEFT_ERR_TYPE);
     assert_string_equal(weft_last_error(), "f: type -1 is not a weft_type");
     assert_int_equal(reduce_scaled_combiner("f", WEFT_DOUBLE, NULL, &c), WEFT_ERR_ARGUMENT);
@@ -204,6 +245,9 @@ static void details_differ(void **state)
         {.type = WEFT_FLOAT, .op = WEFT_DEV_SCALED, .factor = -1},
         {.type = WEFT_FLOAT, .op = WEFT_DEV_SCALED, .factor = 1, .weighted = true},
         {.type = WEFT_FLOAT, .op = WEFT_DEV_SCALED, .factor = 3, .factor_at = &at},
+        {.type = WEFT_INT64, .op = WEFT_DEV_SCALED, .factor = 1},
+        {.type = WEFT_INT64, .op = WEFT_DEV_SCALED, .factor = INT64_MAX},
+        {.type = WEFT_INT64, .op = WEFT_DEV_SCALED, .factor = INT64_MAX - 1},
     };
     enum { N = sizeof all / sizeof *all };
     for (int i = 0; i < N; i++)
@@ -238,7 +282,7 @@ int main(void)
         cmocka_unit_test(of_long_double),
         cmocka_unit_test(of_complex_float),
         cmocka_unit_test(of_complex_double),
-        cmocka_unit_test(integers_are_left_by_factors),
+        cmocka_unit_test(kernels_do_the_same_with_integers),
         cmocka_unit_test(what_is_none_is_refused),
         cmocka_unit_test(factors_are_of_the_part_of_a_number),
         cmocka_unit_test(details_differ),

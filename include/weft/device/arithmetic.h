@@ -110,14 +110,15 @@ WEFT_DEVICE size_t weft_dev_type_bytes(weft_type type)
     }
 }
 
-/* Whether the operation is defined for the type and implemented here. */
+/* Whether the operation is defined for the type and implemented here. Scaled sums of integers are
+ * those of the host alone, which knows the factor as an integer. */
 WEFT_DEVICE int weft_dev_reducible(weft_type type, weft_op op)
 {
     if (!weft_dev_type_bytes(type) || ((unsigned)op >= WEFT_OP_COUNT && op != WEFT_DEV_SCALED))
         return 0;
     if (type == WEFT_COMPLEX_FLOAT || type == WEFT_COMPLEX_DOUBLE)
         return op >= WEFT_SUM;
-    return type <= WEFT_UINT64 ? op < WEFT_AVG : op >= WEFT_MIN;
+    return type <= WEFT_UINT64 ? op <= WEFT_AVG : op >= WEFT_MIN;
 }
 
 /* The operation that combines two elements: averages and scaled sums use sums. */
@@ -293,10 +294,46 @@ WEFT_DEVICE uint64_t weft_dev_each_f64(uint64_t v, int members, double factor)
                                      : weft_dev_mul_f64(a, factor));
 }
 
+/* x / by, which is at most 65536, in steps of 16 bits: a division of 64 bits would take more
+ * registers than the kernels have. */
+WEFT_DEVICE uint64_t weft_dev_quotient(uint64_t x, uint32_t by)
+{
+    uint64_t quotient = 0;
+    uint32_t rest = 0;
+    WEFT_NO_UNROLL
+    for (int at = 48; at >= 0; at -= 16) {
+        rest = rest << 16 | (uint16_t)(x >> at);
+        quotient |= (uint64_t)(rest / by) << at;
+        rest %= by;
+    }
+    return quotient;
+}
+
+/* The integers in 8 bytes divided by `members`, towards zero, or, with members = 0, multiplied by
+ * the factor. */
+WEFT_DEVICE_NOINLINE uint64_t weft_dev_each_integer(weft_type type, uint64_t v, int members,
+                                                    uint64_t factor)
+{
+    unsigned bits = 8 * (unsigned)weft_dev_type_bytes(type);
+    uint64_t mask = ~(uint64_t)0 >> (64 - bits), result = 0;
+    WEFT_NO_UNROLL
+    for (unsigned at = 0; at < 64; at += bits) {
+        uint64_t x = v >> at & mask;
+        int negative = members && type <= WEFT_INT64 && x >> (bits - 1);
+        if (negative)
+            x = -x & mask;
+        x = members ? weft_dev_quotient(x, (uint32_t)members) : x * factor;
+        if (negative)
+            x = -x;
+        result |= (x & mask) << at;
+    }
+    return result;
+}
+
 /* Elements of binary32 or binary64 divided by `members` or, with members = 0, multiplied by the
  * factor. Not inlined, as weft_dev_combine_any(). */
-WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, uint64_t lo, uint64_t hi,
-                                                         int members, double factor)
+WEFT_DEVICE_NOINLINE struct weft_dev_vec16
+weft_dev_each_real(weft_type type, uint64_t lo, uint64_t hi, int members, double factor)
 {
     struct weft_dev_vec16 v = {lo, hi};
     if (type == WEFT_FLOAT || type == WEFT_COMPLEX_FLOAT) {
@@ -306,6 +343,17 @@ WEFT_DEVICE_NOINLINE struct weft_dev_vec16 weft_dev_each(weft_type type, uint64_
         v.lo = weft_dev_each_f64(v.lo, members, factor);
         v.hi = weft_dev_each_f64(v.hi, members, factor);
     }
+    return v;
+}
+
+/* The same for every type. */
+WEFT_DEVICE struct weft_dev_vec16 weft_dev_each(weft_type type, uint64_t lo, uint64_t hi,
+                                                int members, double factor)
+{
+    if (type > WEFT_UINT64)
+        return weft_dev_each_real(type, lo, hi, members, factor);
+    struct weft_dev_vec16 v = {weft_dev_each_integer(type, lo, members, weft_dev_bits_f64(factor)),
+                               weft_dev_each_integer(type, hi, members, weft_dev_bits_f64(factor))};
     return v;
 }
 
@@ -328,7 +376,7 @@ struct weft_dev_how {
     int more;      /* 1: op may be an average or a scaled sum */
     int members;   /* of an average: number of members */
     double factor; /* of a scaled sum; rounded to binary32 where elements are combined in
-                      binary32 */
+                      binary32; its bits are those of an integer where the elements are integers */
 };
 
 WEFT_DEVICE int weft_dev_widened(weft_type type)

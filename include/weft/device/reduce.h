@@ -36,10 +36,10 @@
  *     small reduction takes the latency of the link once, as without a factor; before a large one
  *     the members exchange their factors.
  *
- * Types are those of the host API except WEFT_LONG_DOUBLE; WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and
- * _FP8_E5M2 are WEFT_HALF and so on. Elements are combined in the order of the team, those of 16
- * and 8 bits in binary32, and rounded once: every algorithm, scope and target, the host and streams
- * give the same bits. */
+ * Types are those of the host API except WEFT_LONG_DOUBLE, and with a factor integers;
+ * WEFT_DEV_HALF, _BFLOAT16, _FP8_E4M3 and _FP8_E5M2 are WEFT_HALF and so on. Elements are combined
+ * in the order of the team, those of 16 and 8 bits in binary32, and rounded once: every algorithm,
+ * scope and target, the host and streams give the same bits. */
 
 /* ------------------------------------------------------------------------------- operations */
 

@@ -12,6 +12,28 @@
 
 #include "gpu/coll/round.h"
 
+/* The number of a type of 16 or 8 bits. Not inlined, as weft_dev_combine_any(). */
+WEFT_DEVICE_NOINLINE float factor_widen(weft_type type, uint32_t bits)
+{
+    return weft_dev_f32_narrow(type, (uint16_t)bits);
+}
+
+/* Reads the factor of a scaled sum from GPU memory. By bytes, because code for each size would take
+ * more registers than the kernels have. */
+WEFT_DEVICE double factor_load(const void *at, weft_type type, int narrow)
+{
+    int wide = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE;
+    int bytes = type <= WEFT_UINT64 || narrow ? (int)weft_dev_type_bytes(type) : wide ? 8 : 4;
+    uint64_t bits = 0;
+    WEFT_NO_UNROLL
+    for (int i = bytes - 1; i >= 0; i--)
+        bits = bits << 8 | ((const unsigned char *)at)[i];
+    if (type <= WEFT_UINT64 || wide)
+        return weft_dev_f64_bits(bits);
+    return (double)(narrow ? factor_widen(type, (uint32_t)bits)
+                           : weft_dev_f32_bits((uint32_t)bits));
+}
+
 /* How elements are combined. more 0: elements of 16 bits and more, by the host's operations except
  * the average. Separate kernels of the same text serve the other cases, so that these are not
  * slower. */
@@ -23,9 +45,7 @@ WEFT_DEVICE struct weft_dev_how make_reduction(const struct coll_call *c, int mo
         type,       (weft_op)c->reduction.op, more || !widened ? widened : 8, more,
         c->members, c->reduction.factor};
     if (more && c->reduction.op == WEFT_DEV_SCALED && c->reduction.factor_at)
-        h.factor = type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE
-                       ? *(const double *)c->reduction.factor_at
-                       : (double)*(const float *)c->reduction.factor_at;
+        h.factor = factor_load(c->reduction.factor_at, type, c->reduction.narrow_factor);
     return h;
 }
 

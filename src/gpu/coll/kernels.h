@@ -156,10 +156,12 @@ struct coll_reduction {
     /* nonzero: the result goes to all members; 0: member i gets block i */
     int32_t everywhere;
     int32_t weighted; /* the factor applies to this member's elements only */
-    /* For a scaled sum. factor_at: address in GPU memory of a float or double, as elements are
-     * combined; NULL: `factor` is used. */
+    /* For a scaled sum. factor: as in struct weft_dev_how. factor_at: its address in GPU memory, of
+     * the type in which elements are combined; NULL: `factor` is used. */
     double factor;
     const void *factor_at;
+    /* nonzero: the number at factor_at has the elements' type, of 16 or 8 bits */
+    int32_t narrow_factor;
 };
 
 /* Part of the argument of weft_coll_push_sized and weft_coll_sized_scratch, in bytes for each

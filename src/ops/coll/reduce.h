@@ -19,8 +19,9 @@ struct combiner {
     size_t element;
     weft_type type;
     weft_op op;            /* may be WEFT_DEV_SCALED: a sum of elements times a factor */
-    long double factor;    /* factor of a scaled sum */
+    long double factor;    /* factor of a scaled sum; holds any integer of 64 bits */
     const void *factor_at; /* address of the factor until it has been read; else NULL */
+    bool narrow_factor;    /* the factor in memory has the elements' type, of 16 or 8 bits */
     bool weighted;         /* the factor applies to this member's elements only */
 };
 
@@ -32,13 +33,21 @@ weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
  * defined for the type. */
 reduce_function *reduce_function_of(weft_type type, weft_op op, size_t *element);
 
-/* Fills *combiner for a scaled sum; does not read the factor yet. */
+/* Fills *combiner for a scaled sum; does not read the factor yet. type: may have the flag
+ * WEFT_NARROW_FACTOR. */
 weft_status reduce_scaled_combiner(const char *function, weft_type type, const void *factor,
                                    struct combiner *combiner);
 
-/* The factor has the type in which elements are combined: its size in bytes, and its value. */
-size_t reduce_factor_bytes(weft_type type);
-long double reduce_factor_of(weft_type type, const void *bytes);
+/* The factor in memory has the type in which elements are combined, or with narrow_factor that of
+ * the elements: its size in bytes, and its value. */
+size_t reduce_factor_bytes(const struct combiner *c);
+long double reduce_factor_of(const struct combiner *c, const void *bytes);
+
+/* The factor as kernels get it: a double, or for integers a double with the integer's bits. */
+double reduce_factor_word(const struct combiner *c);
+
+/* The type that a public function gets for the same scaled sum. */
+weft_type reduce_public_type(const struct combiner *c);
 
 /* reduce_scale() scales elements before they are combined; reduce_end() divides the result of an
  * average. Both do exactly one rounding, as device code does. The combiner must have a function. */

@@ -56,8 +56,8 @@ ARITHMETIC(WEFT_COMPLEX_DOUBLE, double _Complex)
 
 #define ROW_INTEGER(T)                                                                             \
     [T] = {                                                                                        \
-        [WEFT_AND] = and_##T, [WEFT_OR] = or_##T,   [WEFT_XOR] = xor_##T,  [WEFT_MIN] = min_##T,   \
-        [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T}
+        [WEFT_AND] = and_##T, [WEFT_OR] = or_##T,   [WEFT_XOR] = xor_##T,   [WEFT_MIN] = min_##T,  \
+        [WEFT_MAX] = max_##T, [WEFT_SUM] = sum_##T, [WEFT_PROD] = prod_##T, [WEFT_AVG] = sum_##T}
 #define ROW_REAL(T)                                                                                \
     [T] = {[WEFT_MIN] = min_##T,                                                                   \
            [WEFT_MAX] = max_##T,                                                                   \
@@ -99,42 +99,54 @@ bool reduce_any_order(weft_type type)
         real x = ((real *)elements)[i];                                                            \
         ((real *)elements)[i] = (real)(expression);                                                \
     }
-#define EACH_TYPE(expression_of)                                                                   \
+/* expression_of(the type of the calculation); integers are calculated in 64 bits. */
+#define EACH_CASE(type, real, parts, calculated)                                                   \
+    case type:                                                                                     \
+        EACH(real, parts, calculated)                                                              \
+        return;
+#define EACH_TYPE(integer_of, real_of)                                                             \
     switch (c->type) {                                                                             \
-    case WEFT_FLOAT:                                                                               \
-        EACH(float, 1, expression_of(float))                                                       \
-        return;                                                                                    \
-    case WEFT_COMPLEX_FLOAT:                                                                       \
-        EACH(float, 2, expression_of(float))                                                       \
-        return;                                                                                    \
-    case WEFT_DOUBLE:                                                                              \
-        EACH(double, 1, expression_of(double))                                                     \
-        return;                                                                                    \
-    case WEFT_COMPLEX_DOUBLE:                                                                      \
-        EACH(double, 2, expression_of(double))                                                     \
-        return;                                                                                    \
-    case WEFT_LONG_DOUBLE:                                                                         \
-        EACH(long double, 1, expression_of(long double))                                           \
-        return;                                                                                    \
+        EACH_CASE(WEFT_INT8, int8_t, 1, integer_of(int64_t))                                       \
+        EACH_CASE(WEFT_INT16, int16_t, 1, integer_of(int64_t))                                     \
+        EACH_CASE(WEFT_INT32, int32_t, 1, integer_of(int64_t))                                     \
+        EACH_CASE(WEFT_INT64, int64_t, 1, integer_of(int64_t))                                     \
+        EACH_CASE(WEFT_UINT8, uint8_t, 1, integer_of(uint64_t))                                    \
+        EACH_CASE(WEFT_UINT16, uint16_t, 1, integer_of(uint64_t))                                  \
+        EACH_CASE(WEFT_UINT32, uint32_t, 1, integer_of(uint64_t))                                  \
+        EACH_CASE(WEFT_UINT64, uint64_t, 1, integer_of(uint64_t))                                  \
+        EACH_CASE(WEFT_FLOAT, float, 1, real_of(float))                                            \
+        EACH_CASE(WEFT_COMPLEX_FLOAT, float, 2, real_of(float))                                    \
+        EACH_CASE(WEFT_DOUBLE, double, 1, real_of(double))                                         \
+        EACH_CASE(WEFT_COMPLEX_DOUBLE, double, 2, real_of(double))                                 \
+        EACH_CASE(WEFT_LONG_DOUBLE, long double, 1, real_of(long double))                          \
     default:                                                                                       \
         return;                                                                                    \
     }
+
+/* The bits of an integer factor. */
+static uint64_t factor_bits(const struct combiner *c)
+{
+    return c->factor < 0 ? (uint64_t)(int64_t)c->factor : (uint64_t)c->factor;
+}
 
 void reduce_scale(const struct combiner *c, void *elements, size_t n)
 {
     if (c->op != WEFT_DEV_SCALED)
         return;
-#define PRODUCT(real) x *(real)c->factor
-    EACH_TYPE(PRODUCT)
-#undef PRODUCT
+    const uint64_t bits = reduce_any_order(c->type) ? factor_bits(c) : 0;
+#define INTEGER_PRODUCT(type) (uint64_t) x *bits
+#define REAL_PRODUCT(real)    x *(real)c->factor
+    EACH_TYPE(INTEGER_PRODUCT, REAL_PRODUCT)
+#undef INTEGER_PRODUCT
+#undef REAL_PRODUCT
 }
 
 void reduce_end(const struct combiner *c, void *elements, size_t n, int members)
 {
     if (c->op != WEFT_AVG)
         return;
-#define QUOTIENT(real) x / (real)members
-    EACH_TYPE(QUOTIENT)
+#define QUOTIENT(type) x / (type)members
+    EACH_TYPE(QUOTIENT, QUOTIENT)
 #undef QUOTIENT
 }
 
@@ -158,44 +170,62 @@ weft_status reduce_combiner(const char *function, weft_type type, weft_op op,
                            base_op_name(op), base_type_name(type));
 }
 
-size_t reduce_factor_bytes(weft_type type)
+size_t reduce_factor_bytes(const struct combiner *c)
 {
-    return type == WEFT_LONG_DOUBLE                             ? sizeof(long double)
-           : type == WEFT_DOUBLE || type == WEFT_COMPLEX_DOUBLE ? sizeof(double)
-                                                                : sizeof(float);
+    return c->narrow_factor || reduce_any_order(c->type) || c->type == WEFT_LONG_DOUBLE ? c->element
+           : c->type == WEFT_DOUBLE || c->type == WEFT_COMPLEX_DOUBLE ? sizeof(double)
+                                                                      : sizeof(float);
 }
 
-long double reduce_factor_of(weft_type type, const void *bytes)
+long double reduce_factor_of(const struct combiner *c, const void *bytes)
 {
     union {
         float f;
         double d;
         long double l;
-    } value;
-    size_t size = reduce_factor_bytes(type);
+        uint64_t u;
+    } value = {.u = 0};
+    size_t size = reduce_factor_bytes(c);
+    unsigned unused = 64 - 8 * (unsigned)size;
     memcpy(&value, bytes, size);
+    if (c->narrow_factor)
+        return weft_dev_f32_narrow(c->type, (uint16_t)value.u);
+    if (c->type <= WEFT_INT64)
+        return (int64_t)(value.u << unused) >> unused;
+    if (reduce_any_order(c->type))
+        return value.u;
     return size == sizeof(float) ? value.f : size == sizeof(double) ? value.d : value.l;
+}
+
+double reduce_factor_word(const struct combiner *c)
+{
+    return reduce_any_order(c->type) ? weft_dev_f64_bits(factor_bits(c)) : (double)c->factor;
+}
+
+weft_type reduce_public_type(const struct combiner *c)
+{
+    return (weft_type)(c->type | (c->narrow_factor ? WEFT_NARROW_FACTOR : 0));
 }
 
 weft_status reduce_scaled_combiner(const char *function, weft_type type, const void *factor,
                                    struct combiner *combiner)
 {
-    weft_status status = reduce_combiner(function, type, WEFT_AVG, combiner);
-    if (status == WEFT_ERR_TYPE && (unsigned)type < WEFT_TYPE_COUNT)
-        return base_fail(status, "%s: type %d; a scaled sum is of real and complex numbers",
-                         function, (int)type);
+    weft_type element = (weft_type)(type & ~WEFT_NARROW_FACTOR);
+    bool narrow = element != type && weft_dev_is_narrow(element);
+    weft_status status = reduce_combiner(function, narrow ? element : type, WEFT_AVG, combiner);
     if (status)
         return status;
     if (!factor)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: factor is null", function);
     combiner->op = WEFT_DEV_SCALED;
     combiner->factor_at = factor;
+    combiner->narrow_factor = narrow;
     return WEFT_OK;
 }
 
 uint64_t reduce_detail(const struct combiner *c)
 {
-    double factor = (double)c->factor;
+    double factor = reduce_factor_word(c);
     /* a weighted sum has its own operation number */
     uint64_t bits = 0, op = (uint64_t)c->op + c->weighted;
     if (c->op == WEFT_DEV_SCALED && !c->factor_at && !c->weighted)

@@ -135,10 +135,10 @@ weft_status coll_scaled(const char *function, struct weft_team *team, weft_type 
     if (status)
         return status;
     if (gpu && gpu_place_of(gpu, factor) == GPU_PLACE_DEVICE)
-        status = gpu_copy(gpu, 0, bytes, factor, reduce_factor_bytes(type), GPU_DONE);
+        status = gpu_copy(gpu, 0, bytes, factor, reduce_factor_bytes(c), GPU_DONE);
     else
-        memcpy(bytes, factor, reduce_factor_bytes(type));
-    c->factor = status ? 0 : reduce_factor_of(type, bytes);
+        memcpy(bytes, factor, reduce_factor_bytes(c));
+    c->factor = status ? 0 : reduce_factor_of(c, bytes);
     c->factor_at = NULL;
     return status;
 }

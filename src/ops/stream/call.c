@@ -72,17 +72,18 @@ static weft_status run_collective(weft_team *team, const struct coll_request *c)
 static weft_status run_scaled(weft_team *team, const struct coll_request *c)
 {
     const void *factor = c->reduction.factor_at ? c->reduction.factor_at : c->factor_bytes;
+    weft_type type = reduce_public_type(&c->reduction);
     if (c->reduction.weighted && c->what == COLL_ALLREDUCE)
-        return weft_allreduce_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor);
+        return weft_allreduce_weighted(team, c->dst, c->src, c->n, type, factor);
     if (c->reduction.weighted && c->what == COLL_REDUCE)
-        return weft_reduce_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor, c->root);
+        return weft_reduce_weighted(team, c->dst, c->src, c->n, type, factor, c->root);
     if (c->reduction.weighted)
-        return weft_reducescatter_weighted(team, c->dst, c->src, c->n, c->reduction.type, factor);
+        return weft_reducescatter_weighted(team, c->dst, c->src, c->n, type, factor);
     if (c->what == COLL_ALLREDUCE)
-        return weft_allreduce_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor);
+        return weft_allreduce_scaled(team, c->dst, c->src, c->n, type, factor);
     if (c->what == COLL_REDUCE)
-        return weft_reduce_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor, c->root);
-    return weft_reducescatter_scaled(team, c->dst, c->src, c->n, c->reduction.type, factor);
+        return weft_reduce_scaled(team, c->dst, c->src, c->n, type, factor, c->root);
+    return weft_reducescatter_scaled(team, c->dst, c->src, c->n, type, factor);
 }
 
 static weft_status run_call(const struct call *call)

@@ -193,8 +193,8 @@ static weft_status scaled(weft_team *team, struct coll_request *request,
     request->reduction.weighted = weighted;
     struct gpu *gpu = team ? team->job->gpu : NULL;
     if (!gpu || gpu_place_of(gpu, factor) != GPU_PLACE_DEVICE) {
-        memcpy(request->factor_bytes, factor, reduce_factor_bytes(type));
-        request->reduction.factor = reduce_factor_of(type, factor);
+        memcpy(request->factor_bytes, factor, reduce_factor_bytes(&request->reduction));
+        request->reduction.factor = reduce_factor_of(&request->reduction, factor);
         request->reduction.factor_at = NULL;
     }
     return reduction(team, request, operation, stream);
