@@ -70,6 +70,13 @@ weft_status weft_sync_on_stream(weft_team *team, weft_stream stream);
  * get the error). */
 weft_status weft_team_limit_sms(weft_team *team, int sms);
 
+/* Limits the next calls of this member to `sms` SMs, within the limit of weft_team_limit_sms() and
+ * without its exchange. All members set the same number before the same collective; otherwise they
+ * wait for each other until WEFT_WAIT_LIMIT; with WEFT_CHECK=1 the job fails with a sentence. The
+ * first call of a team is collective.
+ * sms: 0: copy engines; -1: the team's limit; others as above. */
+weft_status weft_team_use_sms(weft_team *team, int sms);
+
 /* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in
  * the same order at every member, with the same sizes, types, operations and roots. Where a team's
  * collectives are on several streams, or the host calls some of them, the program orders them. The

@@ -517,6 +517,7 @@ FUNCTIONS = {
     "weft_team_split_2d": "ipipp",
     "weft_team_split_strided": "ipiiip",
     "weft_team_translate": "ipip",
+    "weft_team_use_sms": "ipi",
     "weft_team_world": "pp",
     "weft_test": "ipipiQp",
     "weft_test_all": "ipipzpiQp",

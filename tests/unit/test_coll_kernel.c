@@ -520,6 +520,22 @@ static void a_limit_makes_ready_the_teams_that_kernels_serve(void **state)
     assert_int_equal(beneath.exchanges, 5);
 }
 
+static void a_member_limits_its_next_calls_within_the_limit(void **state)
+{
+    (void)state;
+    static const int rows[][2] = {{4, 4}, {5, 4}, {64, 16}, {0, 0}, {1, 1}, {-1, 16}};
+    make_ready();
+    int exchanges = beneath.exchanges;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(coll_kernel_use(&team, rows[i][0]), WEFT_OK);
+        assert_int_equal(limit_now(), rows[i][1]);
+    }
+    assert_int_equal(coll_kernel_use(&team, -2), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(base_last_error(), "weft_team_use_sms: -2 SMs"));
+    assert_int_equal(limit_now(), 16);
+    assert_int_equal(beneath.exchanges, exchanges);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +566,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_member_that_fails_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_lowest_limit_of_sms_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(less_than_no_sms_are_refused_at_all_members, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_member_limits_its_next_calls_within_the_limit, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_limit_makes_ready_the_teams_that_kernels_serve, set_up,
                                         tear_down),

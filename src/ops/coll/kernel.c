@@ -19,6 +19,7 @@
 /* Settings that are the same at all members of a team. */
 struct team_coll {
     int most_blocks;
+    int own_blocks; /* most blocks of calls of this member (coll_kernel_use()); -1: most_blocks */
     enum coll_algorithm forced;
     bool mapped; /* the CPU of every member maps GPU memory */
     /* largest number of blocks with which LL128 passed its test; 0: LL128 is not used */
@@ -156,6 +157,7 @@ static weft_status prepare_team(struct weft_team *team)
         return status;
     }
     coll->most_blocks = mine.most_blocks;
+    coll->own_blocks = -1;
     coll->forced = (enum coll_algorithm)mine.forced;
     coll->mapped = mine.features & FEATURE_MAPPED;
     /* so all members choose the same algorithm */
@@ -309,6 +311,12 @@ static bool fits_ll128(const struct coll_request *request)
            (!needs_more_kernel(request) && request->reduction.element <= 8);
 }
 
+static int most_blocks_now(const struct team_coll *coll)
+{
+    return coll->own_blocks >= 0 && coll->own_blocks < coll->most_blocks ? coll->own_blocks
+                                                                         : coll->most_blocks;
+}
+
 struct coll_choice coll_kernel_choice(const struct weft_team *team,
                                       const struct coll_request *request, bool symmetric)
 {
@@ -319,7 +327,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team,
                               .strided = request->element != 0,
                               .checked = team->job->checking,
                               .direct = symmetric,
-                              .most_blocks = team->coll->most_blocks,
+                              .most_blocks = most_blocks_now(team->coll),
                               .forced = team->coll->forced,
                               .ll128 = coll_kernel_ll128(team) && fits_ll128(request)};
     return coll_choose(&q, &team->coll->rates);
@@ -364,6 +372,20 @@ weft_status coll_kernel_limit(struct weft_team *team, int sms)
     return status;
 }
 
+weft_status coll_kernel_use(struct weft_team *team, int sms)
+{
+    weft_status status = team->coll || !coll_kernel_serves(team) ? WEFT_OK : prepare_team(team);
+    if (!status && sms < AS_CONFIGURED)
+        status = base_fail(WEFT_ERR_ARGUMENT,
+                           "weft_team_use_sms: %d SMs; valid are -1 (the team's limit), 0 (copy "
+                           "engines where possible) or more",
+                           sms);
+    if (status || !team->coll)
+        return status;
+    team->coll->own_blocks = sms < 0 ? -1 : coll_blocks_of(sms);
+    return WEFT_OK;
+}
+
 int coll_kernel_most_blocks(const struct weft_team *team)
 {
     return team->coll ? team->coll->most_blocks : coll_blocks_of(config_int(CONFIG_COLL_SMS));
@@ -372,7 +394,7 @@ int coll_kernel_most_blocks(const struct weft_team *team)
 bool coll_kernel_ll128(const struct weft_team *team)
 {
     return team->coll && team->coll->ll128_blocks &&
-           team->coll->most_blocks <= team->coll->ll128_blocks;
+           most_blocks_now(team->coll) <= team->coll->ll128_blocks;
 }
 
 weft_status coll_kernel_test_ll128(struct weft_team *team, bool *tested)

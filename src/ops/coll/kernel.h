@@ -65,6 +65,9 @@ weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced
 /* Implements weft_team_limit_sms(); the caller has checked that the job runs. */
 weft_status coll_kernel_limit(struct weft_team *team, int sms);
 
+/* For weft_team_use_sms(). */
+weft_status coll_kernel_use(struct weft_team *team, int sms);
+
 /* The blocks that a kernel of the team may have at most; 0: copies by copy engines. Before the
  * team's first collective on GPU memory it is what this PE asks for. */
 int coll_kernel_most_blocks(const struct weft_team *team);

@@ -324,3 +324,12 @@ WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)
         return job_finalized("weft_team_limit_sms");
     return coll_kernel_limit(team, sms);
 }
+
+WEFT_EXPORT weft_status weft_team_use_sms(weft_team *team, int sms)
+{
+    if (!team)
+        return base_fail(WEFT_ERR_ARGUMENT, "weft_team_use_sms: team is null");
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized("weft_team_use_sms");
+    return coll_kernel_use(team, sms);
+}
