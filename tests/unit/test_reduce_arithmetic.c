@@ -147,7 +147,7 @@ static void kernels_do_the_same_with_integers(void **state)
             c.factor = type > WEFT_INT64 && c.factor < 0 ? -c.factor : c.factor;
             struct weft_dev_vec16 v = weft_dev_each(c.type, (uint64_t)words[0], (uint64_t)words[1],
                                                     members, members ? 0 : reduce_factor_word(&c));
-            size_t n = sizeof words / weft_dev_type_bytes(c.type);
+            size_t n = sizeof words >> (type - WEFT_INT8) % 4; /* elements of 1, 2, 4 or 8 bytes */
             if (members)
                 reduce_end(&c, words, n, members);
             else
