@@ -101,13 +101,15 @@ static void text_mismatch(const struct weft_dev_record *record, int pe, const ch
         snprintf(text, bytes, "%s: strides %d and %d (dst, src) at PE %d, %d and %d at PE %d", who,
                  (int)(a >> 32), (int)a, pe, (int)(b >> 32), (int)b, peer);
     else if (record->address == COLL_HEADER_DETAIL)
-        snprintf(text, bytes, "%s: factor %.9g at PE %d, %.9g at PE %d", who, factors[0], pe,
-                 factors[1], peer);
+        snprintf(text, bytes,
+                 "%s: factor %.9g at PE %d, %.9g at PE %d (of integer types: %lld, %lld)", who,
+                 factors[0], pe, factors[1], peer, (long long)a, (long long)b);
     else if (record->address == COLL_HEADER_ALGORITHM)
         snprintf(
             text, bytes,
             "%s: dst or src is symmetric memory at one of PE %d and PE %d and other memory, or "
-            "not aligned to elements, at the other; all members must pass the same kinds",
+            "not aligned to elements, at the other, or their limits of SMs differ "
+            "(weft_team_use_sms()); all members must pass the same",
             who, pe, peer);
     else if (bits(a, 56, 2) != bits(b, 56, 2))
         snprintf(text, bytes, "%s: %s at PE %d, so nothing is done", who,
