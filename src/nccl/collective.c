@@ -2,6 +2,8 @@
 /* Collectives: types and operators of NCCL, and the call of Weft for each. */
 #include "nccl/comm.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +13,19 @@ static const struct {
     const char *name;
     weft_type type;
     unsigned char bytes;
-    bool real;
 } types[ncclNumTypes] = {
-    [ncclInt8] = {"ncclInt8", WEFT_INT8, 1, false},
-    [ncclUint8] = {"ncclUint8", WEFT_UINT8, 1, false},
-    [ncclInt32] = {"ncclInt32", WEFT_INT32, 4, false},
-    [ncclUint32] = {"ncclUint32", WEFT_UINT32, 4, false},
-    [ncclInt64] = {"ncclInt64", WEFT_INT64, 8, false},
-    [ncclUint64] = {"ncclUint64", WEFT_UINT64, 8, false},
-    [ncclFloat16] = {"ncclFloat16", WEFT_HALF, 2, true},
-    [ncclFloat32] = {"ncclFloat32", WEFT_FLOAT, 4, true},
-    [ncclFloat64] = {"ncclFloat64", WEFT_DOUBLE, 8, true},
-    [ncclBfloat16] = {"ncclBfloat16", WEFT_BFLOAT16, 2, true},
-    [ncclFloat8e4m3] = {"ncclFloat8e4m3", WEFT_FP8_E4M3, 1, true},
-    [ncclFloat8e5m2] = {"ncclFloat8e5m2", WEFT_FP8_E5M2, 1, true},
+    [ncclInt8] = {"ncclInt8", WEFT_INT8, 1},
+    [ncclUint8] = {"ncclUint8", WEFT_UINT8, 1},
+    [ncclInt32] = {"ncclInt32", WEFT_INT32, 4},
+    [ncclUint32] = {"ncclUint32", WEFT_UINT32, 4},
+    [ncclInt64] = {"ncclInt64", WEFT_INT64, 8},
+    [ncclUint64] = {"ncclUint64", WEFT_UINT64, 8},
+    [ncclFloat16] = {"ncclFloat16", WEFT_HALF, 2},
+    [ncclFloat32] = {"ncclFloat32", WEFT_FLOAT, 4},
+    [ncclFloat64] = {"ncclFloat64", WEFT_DOUBLE, 8},
+    [ncclBfloat16] = {"ncclBfloat16", WEFT_BFLOAT16, 2},
+    [ncclFloat8e4m3] = {"ncclFloat8e4m3", WEFT_FP8_E4M3, 1},
+    [ncclFloat8e5m2] = {"ncclFloat8e5m2", WEFT_FP8_E5M2, 1},
 };
 
 size_t type_bytes(ncclDataType_t type)
@@ -60,28 +61,29 @@ static struct factor *find_factor(ncclComm_t comm, ncclRedOp_t op)
                : NULL;
 }
 
-static ncclResult_t check_operator(const struct nccl_call *call)
+/* Copies the factor of the operator, if it has one. */
+static ncclResult_t check_operator(struct nccl_call *call)
 {
     const char *name = operation_name(call->what);
-    if ((unsigned)call->op < ncclNumOps) {
-        if (call->op == ncclAvg && !types[call->type].real)
-            return nccl_fail(ncclInvalidUsage,
-                             "%s: ncclAvg of %s is not supported; use ncclSum and divide", name,
-                             types[call->type].name);
+    ncclResult_t result = ncclSuccess;
+    if ((unsigned)call->op < ncclNumOps)
         return ncclSuccess;
-    }
+    pthread_mutex_lock(&call->comm->order);
     const struct factor *factor = find_factor(call->comm, call->op);
     if (!factor)
-        return nccl_fail(ncclInvalidArgument, "%s: operator %d is none of this communicator", name,
-                         (int)call->op);
-    if (factor->type != call->type)
-        return nccl_fail(ncclInvalidArgument,
-                         "%s: the data are of type %s, and the operator was made for %s", name,
-                         types[call->type].name, types[factor->type].name);
-    return ncclSuccess;
+        result = nccl_fail(ncclInvalidArgument, "%s: operator %d is none of this communicator",
+                           name, (int)call->op);
+    else if (factor->type != call->type)
+        result = nccl_fail(ncclInvalidArgument,
+                           "%s: the data are of type %s, and the operator was made for %s", name,
+                           types[call->type].name, types[factor->type].name);
+    else
+        call->factor = *factor;
+    pthread_mutex_unlock(&call->comm->order);
+    return result;
 }
 
-static ncclResult_t check_call(const struct nccl_call *call)
+static ncclResult_t check_call(struct nccl_call *call)
 {
     const char *name = operation_name(call->what);
     const struct ncclComm *comm = call->comm;
@@ -118,54 +120,12 @@ static ncclResult_t new_factor(ncclComm_t comm, int *number)
     return ncclSuccess;
 }
 
-static float of_half(const void *at)
-{
-    uint16_t bits;
-    memcpy(&bits, at, sizeof bits);
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float value = exponent == 31 ? (fraction ? __builtin_nanf("") : __builtin_inff())
-                  : exponent     ? __builtin_ldexpf((float)(fraction + 1024), exponent - 25)
-                                 : __builtin_ldexpf((float)fraction, -24);
-    return bits >> 15 ? -value : value;
-}
-
-static float of_bfloat16(const void *at)
-{
-    uint16_t bits;
-    uint32_t wide;
-    float value;
-    memcpy(&bits, at, sizeof bits);
-    wide = (uint32_t)bits << 16;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
-/* A factor in memory of the host. */
-static void read_factor(struct factor *factor, const void *at)
-{
-    switch (factor->type) {
-    case ncclFloat64:
-        memcpy(&factor->number, at, sizeof factor->number);
-        return;
-    case ncclFloat16:
-        factor->narrow = of_half(at);
-        return;
-    case ncclBfloat16:
-        factor->narrow = of_bfloat16(at);
-        return;
-    default:
-        memcpy(&factor->narrow, at, sizeof factor->narrow);
-    }
-}
-
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *at, ncclDataType_t type,
                                       ncclScalarResidence_t where, ncclComm_t comm)
 {
     ncclResult_t result = comm_enter(comm, "ncclRedOpCreatePreMulSum");
     if (result)
         return result;
-    bool known =
-        type == ncclFloat32 || type == ncclFloat64 || type == ncclFloat16 || type == ncclBfloat16;
     bool on_gpu = where == ncclScalarDevice;
     int number = 0;
     if (!op || !at || !type_bytes(type))
@@ -173,11 +133,6 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *at, ncclDataType_t 
                            "ncclRedOpCreatePreMulSum: a null argument, or %d "
                            "is no type",
                            (int)type);
-    else if (!known || (on_gpu && type_bytes(type) < 4))
-        result = nccl_fail(ncclInvalidUsage,
-                           "ncclRedOpCreatePreMulSum: a factor of %s in memory of the %s is not "
-                           "supported",
-                           types[type].name, on_gpu ? "GPU" : "host");
     if (!result) {
         pthread_mutex_lock(&comm->order);
         result = new_factor(comm, &number);
@@ -185,7 +140,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *at, ncclDataType_t 
             struct factor *made = &comm->factors[number];
             *made = (struct factor){.used = true, .type = type, .address = on_gpu ? at : NULL};
             if (!on_gpu)
-                read_factor(made, at);
+                memcpy(made->number, at, type_bytes(type));
             *op = (ncclRedOp_t)(ncclNumOps + number);
         }
         pthread_mutex_unlock(&comm->order);
@@ -213,13 +168,13 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 
 /* ------------------------------------------------------------------------------------ calls */
 
-static weft_status reduce_weighted(const struct nccl_call *c, const struct factor *factor)
+static weft_status reduce_weighted(const struct nccl_call *c)
 {
     weft_team *team = c->comm->team;
     weft_type type = types[c->type].type;
-    const void *at = factor->address;
-    if (!at)
-        at = c->type == ncclFloat64 ? (const void *)&factor->number : &factor->narrow;
+    const void *at = c->factor.address ? c->factor.address : c->factor.number;
+    if (type >= WEFT_HALF)
+        type = (weft_type)(type | WEFT_NARROW_FACTOR);
     switch (c->what) {
     case ALL_REDUCE:
         return weft_allreduce_weighted_on_stream(team, c->dst, c->src, c->n, type, at, c->stream);
@@ -236,9 +191,8 @@ static weft_status reduce(const struct nccl_call *c)
 {
     weft_team *team = c->comm->team;
     weft_type type = types[c->type].type;
-    const struct factor *factor = find_factor(c->comm, c->op);
-    if (factor)
-        return reduce_weighted(c, factor);
+    if (c->factor.used)
+        return reduce_weighted(c);
     weft_op op = operators[c->op];
     switch (c->what) {
     case ALL_REDUCE:
@@ -280,7 +234,13 @@ static void fill_unused(struct nccl_call *c)
 
 weft_status collective_call(const struct nccl_call *call)
 {
-    return is_reduction(call->what) ? reduce(call) : move(call);
+    weft_team *team = call->comm->team;
+    weft_status status = call->limited ? weft_team_use_sms(team, call->most_sms) : WEFT_OK;
+    if (!status)
+        status = is_reduction(call->what) ? reduce(call) : move(call);
+    if (call->limited)
+        weft_team_use_sms(team, -1);
+    return status;
 }
 
 ncclResult_t collective_run(const struct nccl_call *call)
@@ -300,45 +260,106 @@ ncclResult_t collective_run(const struct nccl_call *call)
     return result;
 }
 
-static ncclResult_t begin(const struct nccl_call *call)
+/* ------------------------------------------------------------------------ configurations */
+
+static bool is_set(int value)
+{
+    return value != NCCL_CONFIG_UNDEF_INT;
+}
+
+/* Reports, once, which settings of a call have no effect. */
+static void report_ignored(const struct nccl_call *call, const ncclCollConfig_t *config)
+{
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
+    char names[256];
+    int n = snprintf(names, sizeof names, "%s%s%s%s%s", is_set(config->minCTAs) ? " minCTAs" : "",
+                     is_set(config->nvlsCTAs) ? " nvlsCTAs" : "",
+                     is_set(config->cgaClusterSize) ? " cgaClusterSize" : "",
+                     config->algSelection ? " algSelection" : "",
+                     config->userProfilerTag ? " userProfilerTag" : "");
+    if (n && !atomic_flag_test_and_set(&reported))
+        nccl_info(call->comm, "%sConfig: no effect in Weft:%s", operation_name(call->what), names);
+}
+
+static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfig_t *config)
+{
+    const char *name = operation_name(call->what);
+    if (config->size < sizeof *config || config->magic != (unsigned)NCCL_API_MAGIC)
+        return nccl_fail(ncclInvalidArgument,
+                         "%sConfig: the configuration has size %zu and magic 0x%x: begin with "
+                         "NCCL_COLLCONFIG_INITIALIZER",
+                         name, config->size, config->magic);
+    if (is_set(config->maxCTAs) && config->maxCTAs < 1)
+        return nccl_fail(ncclInvalidArgument, "%sConfig: maxCTAs is %d: give 1 or more", name,
+                         config->maxCTAs);
+    call->limited = is_set(config->maxCTAs) || config->CTAPolicy == 2; /* NCCL_CTA_POLICY_ZERO */
+    call->most_sms = config->CTAPolicy == 2 ? 0 : config->maxCTAs;
+    report_ignored(call, config);
+    return ncclSuccess;
+}
+
+/* ------------------------------------------------------------------------------ functions */
+
+static ncclResult_t begin(struct nccl_call *call, const ncclCollConfig_t *config)
 {
     ncclResult_t result = comm_enter(call->comm, operation_name(call->what));
     if (result)
         return result;
     result = check_call(call);
+    if (!result && config)
+        result = read_call_config(call, config);
     if (!result)
         result = group_add(call);
     comm_leave(call->comm);
     return result;
 }
 
-ncclResult_t ncclAllReduce(const void *src, void *dst, size_t n, ncclDataType_t type,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){ALL_REDUCE, comm, src, dst, n, type, op, 0, stream, NULL, 0, 0});
-}
+/* COLLECTIVE(name, (parameters), members of the call): also with a configuration of the call. */
+#define LIST(...) __VA_ARGS__
+#define COLLECTIVE(name, parameters, ...)                                                          \
+    ncclResult_t name(LIST parameters)                                                             \
+    {                                                                                              \
+        struct nccl_call call = {.comm = comm, .type = type, .stream = stream, __VA_ARGS__};       \
+        return begin(&call, NULL);                                                                 \
+    }                                                                                              \
+    ncclResult_t name##Config(LIST parameters, const ncclCollConfig_t *config)                     \
+    {                                                                                              \
+        struct nccl_call call = {.comm = comm, .type = type, .stream = stream, __VA_ARGS__};       \
+        return begin(&call, config);                                                               \
+    }
 
-ncclResult_t ncclReduce(const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){REDUCE, comm, src, dst, n, type, op, root, stream, NULL, 0, 0});
-}
-
-ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t n, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){REDUCE_SCATTER, comm, src, dst, n, type, op, 0, stream, NULL, 0, 0});
-}
-
-ncclResult_t ncclBroadcast(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){BROADCAST, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
-}
+COLLECTIVE(ncclAllReduce,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
+            ncclComm_t comm, cudaStream_t stream),
+           .what = ALL_REDUCE, .src = src, .dst = dst, .n = n, .op = op)
+COLLECTIVE(ncclReduce,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
+            ncclComm_t comm, cudaStream_t stream),
+           .what = REDUCE, .src = src, .dst = dst, .n = n, .op = op, .root = root)
+COLLECTIVE(ncclReduceScatter,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
+            ncclComm_t comm, cudaStream_t stream),
+           .what = REDUCE_SCATTER, .src = src, .dst = dst, .n = n, .op = op)
+COLLECTIVE(ncclBroadcast,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+            cudaStream_t stream),
+           .what = BROADCAST, .src = src, .dst = dst, .n = n, .root = root)
+COLLECTIVE(ncclAllGather,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
+            cudaStream_t stream),
+           .what = ALL_GATHER, .src = src, .dst = dst, .n = n)
+COLLECTIVE(ncclAlltoAll,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
+            cudaStream_t stream),
+           .what = ALL_TO_ALL, .src = src, .dst = dst, .n = n)
+COLLECTIVE(ncclGather,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+            cudaStream_t stream),
+           .what = GATHER, .src = src, .dst = dst, .n = n, .root = root)
+COLLECTIVE(ncclScatter,
+           (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
+            cudaStream_t stream),
+           .what = SCATTER, .src = src, .dst = dst, .n = n, .root = root)
 
 ncclResult_t ncclBcast(void *buffer, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
                        cudaStream_t stream)
@@ -346,97 +367,28 @@ ncclResult_t ncclBcast(void *buffer, size_t n, ncclDataType_t type, int root, nc
     return ncclBroadcast(buffer, buffer, n, type, root, comm, stream);
 }
 
-ncclResult_t ncclAllGather(const void *src, void *dst, size_t n, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){ALL_GATHER, comm, src, dst, n, type, ncclSum, 0, stream, NULL, 0, 0});
-}
-
-ncclResult_t ncclAlltoAll(const void *src, void *dst, size_t n, ncclDataType_t type,
-                          ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){ALL_TO_ALL, comm, src, dst, n, type, ncclSum, 0, stream, NULL, 0, 0});
-}
-
-ncclResult_t ncclGather(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
-                        ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){GATHER, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
-}
-
-ncclResult_t ncclScatter(const void *src, void *dst, size_t n, ncclDataType_t type, int root,
-                         ncclComm_t comm, cudaStream_t stream)
-{
-    return begin(
-        &(struct nccl_call){SCATTER, comm, src, dst, n, type, ncclSum, root, stream, NULL, 0, 0});
-}
-
 ncclResult_t ncclSend(const void *src, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return begin(
-        &(struct nccl_call){SEND, comm, src, NULL, n, type, ncclSum, peer, stream, NULL, 0, 0});
+    struct nccl_call call = {.what = SEND,
+                             .comm = comm,
+                             .src = src,
+                             .n = n,
+                             .type = type,
+                             .root = peer,
+                             .stream = stream};
+    return begin(&call, NULL);
 }
 
 ncclResult_t ncclRecv(void *dst, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    return begin(
-        &(struct nccl_call){RECV, comm, NULL, dst, n, type, ncclSum, peer, stream, NULL, 0, 0});
+    struct nccl_call call = {.what = RECV,
+                             .comm = comm,
+                             .dst = dst,
+                             .n = n,
+                             .type = type,
+                             .root = peer,
+                             .stream = stream};
+    return begin(&call, NULL);
 }
-
-/* ------------------------------------------------------------------ with a configuration */
-
-static ncclResult_t check_config(const char *function, const ncclCollConfig_t *config)
-{
-    if (!config || (config->size >= offsetof(ncclCollConfig_t, ext) &&
-                    config->magic == (unsigned)NCCL_API_MAGIC))
-        return ncclSuccess;
-    return nccl_fail(ncclInvalidArgument,
-                     "%s: the configuration has size %zu and magic 0x%x: begin with "
-                     "NCCL_COLLCONFIG_INITIALIZER",
-                     function, config->size, config->magic);
-}
-
-#define WITH_CONFIG(name, parameters, arguments)                                                   \
-    ncclResult_t name##Config parameters                                                           \
-    {                                                                                              \
-        ncclResult_t result = check_config(#name "Config", config);                                \
-        return result ? result : name arguments;                                                   \
-    }
-
-WITH_CONFIG(ncclAllReduce,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
-             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, op, comm, stream))
-WITH_CONFIG(ncclReduce,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
-             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, op, root, comm, stream))
-WITH_CONFIG(ncclReduceScatter,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclRedOp_t op,
-             ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, op, comm, stream))
-WITH_CONFIG(ncclBroadcast,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
-             cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, root, comm, stream))
-WITH_CONFIG(ncclAllGather,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
-             cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, comm, stream))
-WITH_CONFIG(ncclAlltoAll,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, ncclComm_t comm,
-             cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, comm, stream))
-WITH_CONFIG(ncclGather,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
-             cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, root, comm, stream))
-WITH_CONFIG(ncclScatter,
-            (const void *src, void *dst, size_t n, ncclDataType_t type, int root, ncclComm_t comm,
-             cudaStream_t stream, const ncclCollConfig_t *config),
-            (src, dst, n, type, root, comm, stream))

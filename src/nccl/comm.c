@@ -557,8 +557,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
         return nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: the result is null");
     int state = atomic_load(&comm->state);
     atomic_fetch_add(&comm->inside, 1); /* another thread may abort */
-    if (state == COMM_READY && !atomic_load(&comm->error) && !atomic_load(&comm->aborted))
-        comm_result(comm, weft_job_status(comm->job));
+    if (state == COMM_READY && !atomic_load(&comm->error) && !atomic_load(&comm->aborted)) {
+        result = nccl_result(weft_job_status(comm->job));
+        if (result)
+            comm_failed(comm, result);
+    }
     comm_leave(comm);
     *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
     return ncclSuccess;

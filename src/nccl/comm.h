@@ -62,20 +62,19 @@ struct ncclComm {
     int n_factors;
 };
 
+/* A factor of ncclRedOpCreatePreMulSum(). */
+struct factor {
+    bool used;
+    ncclDataType_t type;
+    _Alignas(8) unsigned char number[8]; /* of the type, where it was in host memory */
+    const void *address;                 /* in GPU memory, else NULL */
+};
+
 /* A stream that has signals, and waits for them, of a communicator. */
 struct signal_stream {
     struct signal_stream *next;
     weft_stream stream;
     weft_event event; /* recorded after the last one */
-};
-
-/* A factor of ncclRedOpCreatePreMulSum(). */
-struct factor {
-    bool used;
-    ncclDataType_t type;
-    double number; /* on the host; a float for narrow types */
-    float narrow;
-    const void *address; /* in GPU memory, else NULL */
 };
 
 /* ------------------------------------------------------------------------------------ error.c */
@@ -187,6 +186,9 @@ struct nccl_call {
     ncclWindow_t window;
     size_t offset;
     int signal;
+    struct factor factor; /* a copy: the operator may be destroyed before the group ends */
+    bool limited;         /* to most_sms, by ncclCollConfig_t; 0: copy engines */
+    int most_sms;
 };
 
 struct ncclWindow_vidmem {

@@ -112,8 +112,16 @@ ncclResult_t ncclPutSignal(const void *src, size_t n, ncclDataType_t type, int p
                            ncclWindow_t window, size_t offset, int signal, int context,
                            unsigned flags, ncclComm_t comm, cudaStream_t stream)
 {
-    struct nccl_call call = {PUT_SIGNAL, comm, src,    NULL,   n,      type,
-                             ncclSum,    peer, stream, window, offset, signal};
+    struct nccl_call call = {.what = PUT_SIGNAL,
+                             .comm = comm,
+                             .src = src,
+                             .n = n,
+                             .type = type,
+                             .root = peer,
+                             .stream = stream,
+                             .window = window,
+                             .offset = offset,
+                             .signal = signal};
     ncclResult_t result = comm_enter(comm, "ncclPutSignal");
     if (result)
         return result;
@@ -132,8 +140,12 @@ ncclResult_t ncclPutSignal(const void *src, size_t n, ncclDataType_t type, int p
 ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
                         cudaStream_t stream)
 {
-    struct nccl_call call = {PUT_SIGNAL, comm, NULL,   NULL, 0, ncclUint8,
-                             ncclSum,    peer, stream, NULL, 0, signal};
+    struct nccl_call call = {.what = PUT_SIGNAL,
+                             .comm = comm,
+                             .type = ncclUint8,
+                             .root = peer,
+                             .stream = stream,
+                             .signal = signal};
     ncclResult_t result = comm_enter(comm, "ncclSignal");
     if (result)
         return result;
@@ -154,9 +166,13 @@ ncclResult_t ncclWaitSignal(int n, ncclWaitSignalDesc_t *waits, ncclComm_t comm,
         result = nccl_fail(ncclInvalidArgument, "ncclWaitSignal: %d waits at %p", n, (void *)waits);
     for (int i = 0; i < n && !result; i++) {
         const ncclWaitSignalDesc_t *w = &waits[i];
-        struct nccl_call call = {WAIT_SIGNAL,      comm,      NULL,    NULL,
-                                 (size_t)w->opCnt, ncclUint8, ncclSum, w->peer,
-                                 stream,           NULL,      0,       w->sigIdx};
+        struct nccl_call call = {.what = WAIT_SIGNAL,
+                                 .comm = comm,
+                                 .n = (size_t)w->opCnt,
+                                 .type = ncclUint8,
+                                 .root = w->peer,
+                                 .stream = stream,
+                                 .signal = w->sigIdx};
         result = check_signal("ncclWaitSignal", comm, w->peer, w->sigIdx, w->ctx, 0);
         if (!result && w->opCnt < 0)
             result = nccl_fail(ncclInvalidArgument, "ncclWaitSignal: opCnt is %d", w->opCnt);

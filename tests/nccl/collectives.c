@@ -1,86 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every collective with every type and operator, in place and not, in random order, alone and in
- * groups, on two streams, against a serial model. Values are small integers, so that every sum is
- * exact in every type. Arguments: ranks, rounds. */
+ * groups, on two streams, against a serial model. Real numbers are small integers, so that every
+ * sum is exact in every type; integers have all bits, and wrap. A rank's factor of
+ * ncclRedOpCreatePreMulSum() is in memory of the host or of the GPU. Arguments: ranks, rounds. */
 #include "nccl_test.h"
 
-enum { MOST = 3000, TYPES = 10 }; /* TYPES: FP8 has tests of its own in tests/gpu */
+enum { MOST = 3000, TYPES = 12, FACTOR = ncclNumOps /* operator number, of this test */ };
 
 static int rounds;
-static unsigned char *memory[4]; /* of the GPU: src and dst, twice */
+static unsigned char *memory[4], *factors; /* of the GPU: src and dst, twice */
 
 static const ncclDataType_t types[TYPES] = {
-    ncclInt8,   ncclUint8,   ncclInt32,   ncclUint32,  ncclInt64,
-    ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16,
+    ncclInt8,    ncclUint8,   ncclInt32,   ncclUint32,   ncclInt64,      ncclUint64,
+    ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2,
 };
-static const size_t sizes[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+static const size_t sizes[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
-static uint16_t narrow(float value, bool bfloat)
+static bool is_integer(int type)
+{
+    return type < 6;
+}
+
+static bool is_fp8(int type)
+{
+    return type >= 10;
+}
+
+/* A normal number or zero in a type of 16 or 8 bits: `digits` bits of the fraction. */
+static uint16_t narrow(float value, int digits, int bias, int width)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (bfloat)
-        return (uint16_t)(bits >> 16);
-    if (value == 0)
-        return 0;
-    return (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) |
-                      (bits >> 13 & 1023));
+    uint32_t sign = bits >> 31 << (width - 1), exponent = (bits >> 23 & 255) - 127 + (uint32_t)bias;
+    return (uint16_t)(value == 0 ? sign
+                                 : sign | exponent << digits | (bits & 0x7fffff) >> (23 - digits));
 }
 
-static void store(unsigned char *at, int type, size_t i, double value)
+static void store_real(unsigned char *at, int type, double value)
 {
-    switch (types[type]) {
-    case ncclInt8:
-        ((int8_t *)at)[i] = (int8_t)value;
-        return;
-    case ncclUint8:
-        at[i] = (uint8_t)value;
-        return;
-    case ncclInt32:
-        ((int32_t *)(void *)at)[i] = (int32_t)value;
-        return;
-    case ncclUint32:
-        ((uint32_t *)(void *)at)[i] = (uint32_t)value;
-        return;
-    case ncclInt64:
-        ((int64_t *)(void *)at)[i] = (int64_t)value;
-        return;
-    case ncclUint64:
-        ((uint64_t *)(void *)at)[i] = (uint64_t)value;
-        return;
-    case ncclFloat32:
-        ((float *)(void *)at)[i] = (float)value;
-        return;
-    case ncclFloat64:
-        ((double *)(void *)at)[i] = value;
-        return;
-    default:
-        ((uint16_t *)(void *)at)[i] = narrow((float)value, types[type] == ncclBfloat16);
-    }
+    float single = (float)value;
+    uint16_t bits = types[type] == ncclFloat16      ? narrow(single, 10, 15, 16)
+                    : types[type] == ncclBfloat16   ? narrow(single, 7, 127, 16)
+                    : types[type] == ncclFloat8e4m3 ? narrow(single, 3, 7, 8)
+                                                    : narrow(single, 2, 15, 8);
+    memcpy(at,
+           types[type] == ncclFloat64   ? (const void *)&value
+           : types[type] == ncclFloat32 ? (const void *)&single
+                                        : &bits,
+           sizes[type]);
 }
 
-/* Element i of a rank's source, 0 ... 3. */
-static double value_of(uint64_t round, int rank, size_t i)
+static uint64_t hash_of(uint64_t round, int rank, size_t i)
 {
     uint64_t x = (round + 1) * 977 + (uint64_t)rank * 131 + i * 7 + i / 5;
-    return (double)(x * UINT64_C(0x9e3779b97f4a7c15) >> 62);
+    return x * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static double reduced(uint64_t round, int op, size_t i)
+/* Number of a rank's operator. FP8 has few exact numbers. */
+static int factor_of(uint64_t round, int type, int rank)
 {
-    double sum = value_of(round, 0, i);
-    for (int rank = 1; rank < ranks; rank++) {
-        double value = value_of(round, rank, i);
-        if (op == ncclSum || op == ncclAvg)
-            sum += value;
+    int factor = (int)(hash_of(round, rank, 99) >> 61);
+    return is_integer(type) ? factor * 1000003 - 3 : is_fp8(type) ? 1 + factor % 2 : factor - 3;
+}
+
+/* An integer as the type has it, with the sign in all 64 bits. */
+static uint64_t as_type(int type, uint64_t x)
+{
+    unsigned unused = 64 - 8 * (unsigned)sizes[type];
+    return type % 2 ? x << unused >> unused : (uint64_t)((int64_t)(x << unused) >> unused);
+}
+
+static bool is_less(int type, uint64_t a, uint64_t b)
+{
+    return type % 2 ? a < b : (int64_t)a < (int64_t)b;
+}
+
+/* Element i of a rank's source: real numbers 0 ... 3, of FP8 0 and 1. */
+static double value_of(uint64_t round, int type, int rank, size_t i)
+{
+    return (double)(hash_of(round, rank, i) >> (is_fp8(type) ? 63 : 62));
+}
+
+static uint64_t integer_of(uint64_t round, int type, int rank, size_t i)
+{
+    return as_type(type, hash_of(round, rank, i) ^ hash_of(round, rank, i) >> 32);
+}
+
+/* Element i of rank `from`, or combined over all where `op` is not -1. */
+static double real_result(uint64_t round, int type, int op, int from, size_t i)
+{
+    double result = 0;
+    if (op < 0)
+        return value_of(round, type, from, i);
+    for (int rank = 0; rank < ranks; rank++) {
+        double value = value_of(round, type, rank, i);
+        value *= op == FACTOR ? factor_of(round, type, rank) : 1;
+        bool replaces = (op == ncclMax && value > result) || (op == ncclMin && value < result);
+        if (rank == 0 || replaces)
+            result = value;
         else if (op == ncclProd)
-            sum *= value;
-        else if (op == ncclMax)
-            sum = sum > value ? sum : value;
-        else
-            sum = sum < value ? sum : value;
+            result *= value;
+        else if (op != ncclMax && op != ncclMin)
+            result += value;
     }
-    return sum;
+    return op == ncclAvg ? result / ranks : result;
+}
+
+static uint64_t integer_result(uint64_t round, int type, int op, int from, size_t i)
+{
+    uint64_t result = 0;
+    if (op < 0)
+        return integer_of(round, type, from, i);
+    for (int rank = 0; rank < ranks; rank++) {
+        uint64_t value = integer_of(round, type, rank, i);
+        value *= op == FACTOR ? (uint64_t)factor_of(round, type, rank) : 1;
+        bool replaces = (op == ncclMax && is_less(type, result, value)) ||
+                        (op == ncclMin && is_less(type, value, result));
+        if (rank == 0 || replaces)
+            result = value;
+        else if (op == ncclProd)
+            result *= value;
+        else if (op != ncclMax && op != ncclMin)
+            result += value;
+        result = as_type(type, result);
+    }
+    if (op != ncclAvg)
+        return result;
+    return type % 2 ? result / (uint64_t)ranks : (uint64_t)((int64_t)result / ranks);
+}
+
+static void store(unsigned char *at, uint64_t round, int type, int op, int from, size_t i)
+{
+    uint64_t integer = is_integer(type) ? integer_result(round, type, op, from, i) : 0;
+    if (is_integer(type))
+        memcpy(at, &integer, sizes[type]); /* of little-endian bytes the lowest */
+    else
+        store_real(at, type, real_result(round, type, op, from, i));
 }
 
 struct work {
@@ -117,14 +172,32 @@ static void prepare(struct work *w, unsigned char *host)
     else if (w->in_place)
         w->src = w->dst;
     for (size_t i = 0; i < src; i++)
-        store(host, w->type, i, value_of(w->round, me, i));
+        store(host + i * bytes, w->round, w->type, -1, me, i);
     to_gpu(w->src, host, src * bytes);
 }
 
-static void enqueue(const struct work *w, ncclComm_t comm)
+/* The operator with this rank's factor, which the caller destroys. */
+static ncclRedOp_t make_operator(const struct work *w, ncclComm_t comm)
+{
+    unsigned char host[8] = {0};
+    unsigned char *at = factors + w->round % 64 * 8;
+    int64_t number = factor_of(w->round, w->type, me);
+    ncclRedOp_t op;
+    if (is_integer(w->type))
+        memcpy(host, &number, sizes[w->type]);
+    else
+        store_real(host, w->type, (double)number);
+    to_gpu(at, host, sizeof host);
+    if (w->round % 3)
+        OK(ncclRedOpCreatePreMulSum(&op, at, types[w->type], ncclScalarDevice, comm));
+    else
+        OK(ncclRedOpCreatePreMulSum(&op, host, types[w->type], ncclScalarHostImmediate, comm));
+    return op;
+}
+
+static void enqueue_with(const struct work *w, ncclRedOp_t op, ncclComm_t comm)
 {
     ncclDataType_t type = types[w->type];
-    ncclRedOp_t op = (ncclRedOp_t)w->op;
     bool root = w->root == me;
     switch (w->what) {
     case 0:
@@ -156,24 +229,40 @@ static void enqueue(const struct work *w, ncclComm_t comm)
     }
 }
 
-/* What element i of this rank's destination must be. */
-static double wanted(const struct work *w, size_t i)
+/* An operator may be destroyed as soon as the call has returned, in a group too. */
+static void enqueue(const struct work *w, ncclComm_t comm)
 {
+    ncclRedOp_t op = w->op == FACTOR ? make_operator(w, comm) : (ncclRedOp_t)w->op;
+    enqueue_with(w, op, comm);
+    if (w->op == FACTOR)
+        OK(ncclRedOpDestroy(op, comm));
+}
+
+/* Stores element i of what this rank's destination must be. */
+static void store_wanted(unsigned char *at, const struct work *w, size_t i)
+{
+    size_t mine = (size_t)me * w->n;
+    int from = w->n ? (int)(i / w->n) : 0;
     switch (w->what) {
     case 0:
     case 1:
-        return reduced(w->round, w->op, i);
+        store(at, w->round, w->type, w->op, 0, i);
+        return;
     case 2:
-        return reduced(w->round, w->op, (size_t)me * w->n + i);
+        store(at, w->round, w->type, w->op, 0, mine + i);
+        return;
     case 3:
-        return value_of(w->round, w->root, i);
+        store(at, w->round, w->type, -1, w->root, i);
+        return;
     case 4:
     case 6:
-        return value_of(w->round, (int)(i / w->n), i % w->n);
+        store(at, w->round, w->type, -1, from, i % w->n);
+        return;
     case 5:
-        return value_of(w->round, (int)(i / w->n), (size_t)me * w->n + i % w->n);
+        store(at, w->round, w->type, -1, from, mine + i % w->n);
+        return;
     default:
-        return value_of(w->round, w->root, (size_t)me * w->n + i);
+        store(at, w->round, w->type, -1, w->root, mine + i);
     }
 }
 
@@ -185,9 +274,8 @@ static void verify(const struct work *w, unsigned char *host)
     extents(w, &src, &dst);
     if ((only_root && w->root != me) || !w->n)
         return;
-    bool divides = w->what < 3 && w->op == ncclAvg;
     for (size_t i = 0; i < dst; i++)
-        store(right, w->type, i, divides ? wanted(w, i) / ranks : wanted(w, i));
+        store_wanted(right + i * sizes[w->type], w, i);
     from_gpu(host, w->dst, dst * sizes[w->type]);
     for (size_t i = 0; i < dst * sizes[w->type]; i++)
         if (host[i] != right[i]) {
@@ -200,12 +288,12 @@ static void verify(const struct work *w, unsigned char *host)
         }
 }
 
-/* Whether the result is exact in the type. */
+/* An operator whose result is exact in the type. */
 static int draw_operator(uint64_t *state, int type)
 {
-    bool real = types[type] == ncclFloat32 || types[type] == ncclFloat64;
-    bool power = (ranks & (ranks - 1)) == 0;
-    int op = (int)draw(state, real && power ? 5 : 4);
+    static const int ops[] = {ncclSum, ncclProd, ncclMax, ncclMin, FACTOR, ncclAvg};
+    bool exact = is_integer(type) || (ranks & (ranks - 1)) == 0;
+    int op = ops[draw(state, exact ? 6 : 5)];
     return op == ncclProd && ranks > 3 ? ncclSum : op;
 }
 
@@ -224,6 +312,7 @@ static void body(ncclUniqueId id)
         CHECK(!cuda.stream_create(&streams[i], 1));
     for (int i = 0; i < 4; i++)
         memory[i] = gpu_memory(MOST * 8);
+    factors = gpu_memory(64 * 8);
     for (int round = 0; round < rounds; round++) {
         struct work works[2];
         int n = 1 + (int)draw(&state, 2);
@@ -236,7 +325,7 @@ static void body(ncclUniqueId id)
             w->n = draw(&state, round % 4 ? 40 : MOST / (uint32_t)ranks);
             w->in_place = draw(&state, 2);
             w->stream = streams[draw(&state, 2)];
-            w->round = (uint64_t)(2 * round + i);
+            w->round = 2 * (uint64_t)round + (uint64_t)i;
             w->src = memory[2 * i];
             w->dst = memory[2 * i + 1];
             prepare(w, host);
@@ -257,6 +346,7 @@ static void body(ncclUniqueId id)
     FAILS(ncclCommCount(comm, &count), ncclInvalidArgument, "has been destroyed");
     for (int i = 0; i < 4; i++)
         gpu_free(memory[i]);
+    gpu_free(factors);
 }
 
 int main(int argc, char **argv)

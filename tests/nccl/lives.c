@@ -80,8 +80,6 @@ static void errors(ncclUniqueId id)
           "99 is no type");
     FAILS(ncclAllReduce(at, at, 1, ncclFloat, (ncclRedOp_t)77, comm, NULL), ncclInvalidArgument,
           "operator 77 is none");
-    FAILS(ncclAllReduce(at, at, 1, ncclInt, ncclAvg, comm, NULL), ncclInvalidUsage,
-          "ncclAvg of ncclInt32");
     FAILS(ncclBroadcast(at, at, 1, ncclFloat, ranks, comm, NULL), ncclInvalidArgument, "root is");
     FAILS(ncclSend(at, 1, ncclFloat, -1, comm, NULL), ncclInvalidArgument, "peer is -1");
     FAILS(ncclAllReduce(&host, &host, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument,
