@@ -278,7 +278,8 @@ static void report_ignored(const struct nccl_call *call, const ncclCollConfig_t 
                      config->algSelection ? " algSelection" : "",
                      config->userProfilerTag ? " userProfilerTag" : "");
     if (n && !atomic_flag_test_and_set(&reported))
-        nccl_info(call->comm, "%sConfig: no effect in Weft:%s", operation_name(call->what), names);
+        nccl_info(call->comm, "COLL", "%sConfig: no effect in Weft:%s", operation_name(call->what),
+                  names);
 }
 
 static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfig_t *config)

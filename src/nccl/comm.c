@@ -176,18 +176,18 @@ static void show_pairs(ncclComm_t comm)
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (weft_gpu_query(comm->job, &gpu))
         return;
-    nccl_info(comm, "Weft %s: rank %d of %d on GPU %d (%s, %s), chosen because %s", weft_version(),
-              comm->rank, comm->size, gpu.ordinal, gpu.name, gpu.bus_id, gpu.why);
+    nccl_info(comm, "INIT", "Weft %s: rank %d of %d on GPU %d (%s, %s), chosen because %s",
+              weft_version(), comm->rank, comm->size, gpu.ordinal, gpu.name, gpu.bus_id, gpu.why);
     for (int peer = 0; peer < comm->size; peer++) {
         weft_gpu_pair pair = {.size = sizeof pair};
         if (peer != comm->rank && !weft_gpu_pair_query(comm->job, peer, &pair))
-            nccl_info(comm, "rank %d to rank %d: %s: %s", comm->rank, peer,
+            nccl_info(comm, "INIT", "rank %d to rank %d: %s: %s", comm->rank, peer,
                       weft_ptr(comm->job, comm->signals, peer)
                           ? "kernels use its GPU memory directly"
                           : "through the host (weft explain says more)",
                       pair.evidence);
     }
-    nccl_info(comm, "collectives: %s",
+    nccl_info(comm, "INIT", "collectives: %s",
               comm->stage ? "by the host, on copies in symmetric memory"
                           : "by kernels, on the program's memory");
 }
@@ -349,7 +349,7 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
         return nccl_fail(ncclInvalidArgument, "%s: rank %d of %d ranks", function, rank, size);
     if (!driver_load())
         return ncclSystemError;
-    nccl_begin_log();
+    environment_apply();
     if (!driver_context() && !driver_use_device(0))
         return nccl_fail(ncclUnhandledCudaError,
                          "%s: there is no current device, and device 0 "
@@ -362,6 +362,10 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
     comm->context = driver_context();
     comm->device = driver_device();
     ncclResult_t result = read_config(comm, config);
+    if (environment.most_sms >= 0)
+        comm->most_sms = environment.most_sms;
+    if (environment.blocking >= 0)
+        comm->blocking = environment.blocking;
     if (!result) {
         *made = comm;
         result = group_start_comm(comm);
@@ -387,6 +391,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     weft_unique_id made;
     if (!id)
         return nccl_fail(ncclInvalidArgument, "ncclGetUniqueId: the id is null");
+    environment_apply();
     ncclResult_t result = nccl_result(weft_unique_id_get(&made));
     if (!result)
         memcpy(id, &made, sizeof *id);

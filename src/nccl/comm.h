@@ -89,15 +89,31 @@ void nccl_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The result for a status of Weft, whose sentence it keeps. */
 ncclResult_t nccl_result(weft_status status);
 
-/* NCCL_DEBUG=INFO: one line. */
-void nccl_info(const struct ncclComm *comm, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* NCCL_DEBUG=INFO: one line of a subsystem of NCCL_DEBUG_SUBSYS. */
+void nccl_info(const struct ncclComm *comm, const char *subsystem, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Once, with NCCL_DEBUG=INFO: names the variables of NCCL that have no effect. */
-void nccl_begin_log(void);
+/* Whether a list of subsystems has one. */
+bool debug_list_has(const char *list, const char *name);
 
 /* The sentence that this thread kept last, "" for none. */
 const char *nccl_sentence(void);
+
+/* ------------------------------------------------------------------------------ environment.c */
+
+/* What NCCL's variables say of communicators. */
+extern struct environment {
+    int most_sms; /* -1: nothing */
+    int blocking; /* 0, 1; -1: nothing */
+    bool sockets; /* path net uses no RDMA */
+} environment;
+
+/* Reads NCCL's variables, at the first call, and reports what each one did. Before any call of
+ * Weft. */
+void environment_apply(void);
+
+/* The name of a variable that has an effect, from 0; NULL after the last. */
+const char *environment_name(int index);
 
 /* ----------------------------------------------------------------------------------- driver.c */
 

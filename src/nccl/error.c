@@ -66,29 +66,25 @@ static void write_line(const char *kind, const struct ncclComm *comm, const char
     fflush(log_file);
 }
 
-extern char **environ;
-
-/* NCCL_DEBUG=INFO: which of NCCL's variables have no effect. */
-static void report_environment(void)
+bool debug_list_has(const char *list, const char *name)
 {
-    for (char **variable = environ; *variable; variable++) {
-        size_t length = strcspn(*variable, "=");
-        bool known = (length == strlen("NCCL_DEBUG") || length == strlen("NCCL_DEBUG_FILE")) &&
-                     strncmp("NCCL_DEBUG_FILE", *variable, length) == 0;
-        if (strncmp(*variable, "NCCL_", strlen("NCCL_")) != 0 || known)
-            continue;
-        char words[256];
-        snprintf(words, sizeof words, "%.*s has no effect; `weft env` lists Weft's variables",
-                 (int)(length < 100 ? length : 100), *variable);
-        write_line("INFO", NULL, words);
+    for (size_t length; *list; list += length + (list[length] == ',')) {
+        length = strcspn(list, ",");
+        if (length == strlen(name) && strncasecmp(list, name, length) == 0)
+            return true;
     }
+    return false;
 }
 
-void nccl_begin_log(void)
+/* NCCL_DEBUG_SUBSYS; ^: all but these. */
+static bool is_subsystem_logged(const char *subsystem)
 {
-    static pthread_once_t reported = PTHREAD_ONCE_INIT;
-    if (is_logged(LEVEL_INFO))
-        pthread_once(&reported, report_environment);
+    const char *list = getenv("NCCL_DEBUG_SUBSYS");
+    if (!list || !*list)
+        return true;
+    bool except = *list == '^';
+    return (debug_list_has(list + except, subsystem) || debug_list_has(list + except, "ALL")) !=
+           except;
 }
 
 void nccl_keep(const char *format, ...)
@@ -101,11 +97,11 @@ void nccl_keep(const char *format, ...)
         write_line("WARN", NULL, sentence);
 }
 
-void nccl_info(const struct ncclComm *comm, const char *format, ...)
+void nccl_info(const struct ncclComm *comm, const char *subsystem, const char *format, ...)
 {
     char words[1024];
     va_list arguments;
-    if (!is_logged(LEVEL_INFO))
+    if (!is_logged(LEVEL_INFO) || !is_subsystem_logged(subsystem))
         return;
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);

@@ -66,7 +66,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes
     if (status == WEFT_ERR_PEER_DEAD || status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_JOB)
         return comm_result(comm, status);
     if (status)
-        nccl_info(comm, "ranks put nothing into a window of %zu bytes: %s", bytes,
+        nccl_info(comm, "REG", "ranks put nothing into a window of %zu bytes: %s", bytes,
                   weft_last_error());
     *window = malloc(sizeof **window);
     if (!*window)
