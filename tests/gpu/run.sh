@@ -71,7 +71,7 @@ run_alone() {
     shift
     log=$logs/$(echo "$name" | tr -c 'A-Za-z0-9.\n-' _).log
     begun=$(date +%s%N)
-    env $extra LD_LIBRARY_PATH="$build/lib:${LD_LIBRARY_PATH:-}" timeout -k 5 60 "$@" > "$log" 2>&1
+    env $extra LD_LIBRARY_PATH="$build/lib:${LD_LIBRARY_PATH:-}" timeout -k 5 "${limit:-60}" "$@" > "$log" 2>&1
     status=$?
     [ $status -eq 0 ] && word=good ||
         { word="FAILED ($status): $(tail -n 1 "$log" | cut -c1-200)" failures=$((failures + 1)); }
@@ -360,6 +360,9 @@ group_nccl() {
             run_alone "nccl $row" "$build/bin/nccl_${row%% *}" ${row#* }
         done
     done
+    for ranks in 2 4; do
+        limit=200 run_alone "nccl collectives $ranks sweep" "$build/bin/nccl_collectives" "$ranks" sweep 0x10000000
+    done
     for case in splits errors dies aborts any_time later grows shrinks windows large; do
         run_alone "nccl $case" "$build/bin/nccl_lives" "$case"
     done
@@ -475,6 +478,7 @@ group_coll() { # collectives of streams and of the host on GPU memory
     run "through scratch: numbers" 4 60 "$build/bin/job_gpu_coll_scratch" numbers
     # PEs that share a GPU take turns on it, which is no valid LL128 test.
     [ "$gpus" -lt 2 ] || run "through scratch: lines" $((gpus > 4 ? 4 : gpus)) 60 "$build/bin/job_gpu_coll_scratch" lines
+    run "few teams" 3 60 "$build/bin/job_gpu_few_teams"
     for part in ready leave; do extra="WEFT_COLL=scratch" run "collectives $part" 3 60 "$program" $part; done
     for way in auto direct scratch; do
         extra="WEFT_COLL=$way" run "elements that lie apart" 2 60 "$build/bin/job_gpu_coll_strided"

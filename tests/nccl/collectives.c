@@ -2,12 +2,20 @@
 /* Every collective with every type and operator, in place and not, in random order, alone and in
  * groups, on two streams, against a serial model. Real numbers are small integers, so that every
  * sum is exact in every type; integers have all bits, and wrap. A rank's factor of
- * ncclRedOpCreatePreMulSum() is in memory of the host or of the GPU. Arguments: ranks, rounds. */
+ * ncclRedOpCreatePreMulSum() is in memory of the host or of the GPU. Arguments: ranks, rounds; or
+ * ranks, "sweep", bytes: each collective once with every size from 8 bytes on, doubled. */
 #include "nccl_test.h"
 
-enum { MOST = 3000, TYPES = 12, FACTOR = ncclNumOps /* operator number, of this test */ };
+enum {
+    MOST = 3000,
+    TYPES = 12,
+    WHATS = 8,
+    FACTOR = ncclNumOps /* operator number, of this test */
+};
 
 static int rounds;
+static size_t room = MOST * 8;             /* bytes of each memory */
+static unsigned char *host, *right;        /* of the host, as large */
 static unsigned char *memory[4], *factors; /* of the GPU: src and dst, twice */
 
 static const ncclDataType_t types[TYPES] = {
@@ -157,14 +165,14 @@ static void extents(const struct work *w, size_t *src, size_t *dst)
     *dst = w->n * (wide_dst ? (size_t)ranks : 1);
 }
 
-static void prepare(struct work *w, unsigned char *host)
+static void prepare(struct work *w)
 {
     size_t src, dst, bytes = sizes[w->type], own = (size_t)me * w->n * bytes;
     extents(w, &src, &dst);
     if (w->what == 5)
         w->in_place = false;
-    memset(host, 0xee, MOST * 8);
-    to_gpu(w->dst, host, MOST * 8);
+    memset(host, 0xee, room);
+    to_gpu(w->dst, host, room);
     if (w->in_place && dst > src)
         w->src = w->dst + own;
     else if (w->in_place && src > dst)
@@ -179,19 +187,19 @@ static void prepare(struct work *w, unsigned char *host)
 /* The operator with this rank's factor, which the caller destroys. */
 static ncclRedOp_t make_operator(const struct work *w, ncclComm_t comm)
 {
-    unsigned char host[8] = {0};
+    unsigned char bytes[8] = {0};
     unsigned char *at = factors + w->round % 64 * 8;
     int64_t number = factor_of(w->round, w->type, me);
     ncclRedOp_t op;
     if (is_integer(w->type))
-        memcpy(host, &number, sizes[w->type]);
+        memcpy(bytes, &number, sizes[w->type]);
     else
-        store_real(host, w->type, (double)number);
-    to_gpu(at, host, sizeof host);
+        store_real(bytes, w->type, (double)number);
+    to_gpu(at, bytes, sizeof bytes);
     if (w->round % 3)
         OK(ncclRedOpCreatePreMulSum(&op, at, types[w->type], ncclScalarDevice, comm));
     else
-        OK(ncclRedOpCreatePreMulSum(&op, host, types[w->type], ncclScalarHostImmediate, comm));
+        OK(ncclRedOpCreatePreMulSum(&op, bytes, types[w->type], ncclScalarHostImmediate, comm));
     return op;
 }
 
@@ -266,9 +274,8 @@ static void store_wanted(unsigned char *at, const struct work *w, size_t i)
     }
 }
 
-static void verify(const struct work *w, unsigned char *host)
+static void verify(const struct work *w)
 {
-    static unsigned char right[MOST * 8];
     size_t src, dst;
     bool only_root = w->what == 1 || w->what == 6;
     extents(w, &src, &dst);
@@ -297,22 +304,10 @@ static int draw_operator(uint64_t *state, int type)
     return op == ncclProd && ranks > 3 ? ncclSum : op;
 }
 
-static void body(ncclUniqueId id)
+/* Random works, one or two at a time. */
+static void random_works(ncclComm_t comm, const cudaStream_t streams[2])
 {
-    static unsigned char host[MOST * 8];
-    ncclComm_t comm;
-    cudaStream_t streams[2];
     uint64_t state = 5;
-    int count, rank;
-    OK(ncclCommInitRank(&comm, ranks, id, me));
-    OK(ncclCommCount(comm, &count));
-    OK(ncclCommUserRank(comm, &rank));
-    CHECK(count == ranks && rank == me);
-    for (int i = 0; i < 2; i++)
-        CHECK(!cuda.stream_create(&streams[i], 1));
-    for (int i = 0; i < 4; i++)
-        memory[i] = gpu_memory(MOST * 8);
-    factors = gpu_memory(64 * 8);
     for (int round = 0; round < rounds; round++) {
         struct work works[2];
         int n = 1 + (int)draw(&state, 2);
@@ -328,7 +323,7 @@ static void body(ncclUniqueId id)
             w->round = 2 * (uint64_t)round + (uint64_t)i;
             w->src = memory[2 * i];
             w->dst = memory[2 * i + 1];
-            prepare(w, host);
+            prepare(w);
         }
         if (n > 1)
             OK(ncclGroupStart());
@@ -339,18 +334,70 @@ static void body(ncclUniqueId id)
         for (int i = 0; i < 2; i++)
             finish(streams[i]);
         for (int i = 0; i < n; i++)
-            verify(&works[i], host);
+            verify(&works[i]);
     }
+}
+
+/* Every size, and a little less of every second one. Types and operators take turns. */
+static void sweep(ncclComm_t comm, cudaStream_t stream)
+{
+    int turn = 0;
+    for (size_t bytes = 8; bytes <= room; bytes *= 2)
+        for (int what = 0; what < WHATS; what++, turn++) {
+            struct work w = {.what = what,
+                             .type = (turn + turn / TYPES) % TYPES,
+                             .root = turn % ranks,
+                             .in_place = turn % 3 == 0,
+                             .round = (uint64_t)turn,
+                             .src = memory[0],
+                             .dst = memory[1],
+                             .stream = stream};
+            bool wide = what == 2 || what >= 4;
+            w.op = turn % 2 ? ncclSum : ncclMax;
+            w.n = bytes / sizes[w.type] / (wide ? (size_t)ranks : 1);
+            w.n -= w.n > 1000 && turn % 2 ? 7 : 0;
+            prepare(&w);
+            enqueue(&w, comm);
+            finish(stream);
+            verify(&w);
+        }
+}
+
+static void body(ncclUniqueId id)
+{
+    ncclComm_t comm;
+    cudaStream_t streams[2];
+    int count, rank;
+    host = malloc(room);
+    right = malloc(room);
+    CHECK(host && right);
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    OK(ncclCommCount(comm, &count));
+    OK(ncclCommUserRank(comm, &rank));
+    CHECK(count == ranks && rank == me);
+    for (int i = 0; i < 2; i++)
+        CHECK(!cuda.stream_create(&streams[i], 1));
+    for (int i = 0; i < 4; i++)
+        memory[i] = gpu_memory(room);
+    factors = gpu_memory(64 * 8);
+    if (rounds)
+        random_works(comm, streams);
+    else
+        sweep(comm, streams[0]);
     OK(ncclCommFinalize(comm));
     OK(ncclCommDestroy(comm));
     FAILS(ncclCommCount(comm, &count), ncclInvalidArgument, "has been destroyed");
     for (int i = 0; i < 4; i++)
         gpu_free(memory[i]);
     gpu_free(factors);
+    free(host);
+    free(right);
 }
 
 int main(int argc, char **argv)
 {
     rounds = argc > 2 ? atoi(argv[2]) : 100;
+    if (argc > 3 && !strcmp(argv[2], "sweep"))
+        room = strtoull(argv[3], NULL, 0);
     return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body, NULL);
 }
