@@ -246,12 +246,13 @@ weft_status collective_call(const struct nccl_call *call)
 ncclResult_t collective_run(const struct nccl_call *call)
 {
     struct nccl_call c = *call;
-    if (!c.n)
-        return ncclSuccess;
+    ncclResult_t result = c.launched ? driver_event_record(c.launched, c.stream) : ncclSuccess;
+    if (result || !c.n)
+        return result;
     if (!c.comm->stage)
         fill_unused(&c);
     pthread_mutex_lock(&c.comm->order);
-    ncclResult_t result = comm_follow(c.comm, c.stream);
+    result = comm_follow(c.comm, c.stream);
     if (!result)
         result = comm_result(c.comm, c.comm->stage ? staged_run(&c) : collective_call(&c));
     if (!result)
@@ -285,7 +286,8 @@ static void report_ignored(const struct nccl_call *call, const ncclCollConfig_t 
 static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfig_t *config)
 {
     const char *name = operation_name(call->what);
-    if (config->size < sizeof *config || config->magic != (unsigned)NCCL_API_MAGIC)
+    if (config->size < offsetof(ncclCollConfig_t, launchCompletionEvent) ||
+        config->magic != (unsigned)NCCL_API_MAGIC)
         return nccl_fail(ncclInvalidArgument,
                          "%sConfig: the configuration has size %zu and magic 0x%x: begin with "
                          "NCCL_COLLCONFIG_INITIALIZER",
@@ -295,6 +297,8 @@ static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfi
                          config->maxCTAs);
     call->limited = is_set(config->maxCTAs) || config->CTAPolicy == 2; /* NCCL_CTA_POLICY_ZERO */
     call->most_sms = config->CTAPolicy == 2 ? 0 : config->maxCTAs;
+    if (config->size >= offsetof(ncclCollConfig_t, launchCompletionEvent) + sizeof(cudaEvent_t))
+        call->launched = config->launchCompletionEvent;
     report_ignored(call, config);
     return ncclSuccess;
 }

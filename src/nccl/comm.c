@@ -195,7 +195,7 @@ static void show_pairs(ncclComm_t comm)
 static ncclResult_t open_job(ncclComm_t comm)
 {
     weft_init_attr attr = {
-        .size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE, .heap_bytes = HEAP_BYTES};
+        .size = sizeof attr, .thread = WEFT_THREAD_MULTIPLE, .heap_bytes = HEAP_BYTES, .teams = 2};
     if (comm->process) {
         attr.group = comm->process->group;
         attr.group_pe = comm->rank;

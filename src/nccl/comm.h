@@ -205,6 +205,7 @@ struct nccl_call {
     struct factor factor; /* a copy: the operator may be destroyed before the group ends */
     bool limited;         /* to most_sms, by ncclCollConfig_t; 0: copy engines */
     int most_sms;
+    cudaEvent_t launched; /* recorded before the collective; or NULL */
 };
 
 struct ncclWindow_vidmem {

@@ -278,6 +278,20 @@ static void apply_all(void)
     report_others();
 }
 
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config)
+{
+    if (!config || config->size < sizeof *config || config->magic != (unsigned)NCCL_API_MAGIC)
+        return nccl_fail(ncclInvalidArgument,
+                         "ncclSetEncryption: the configuration is null or does not begin with "
+                         "NCCL_ENCRYPTION_CONFIG_INITIALIZER");
+    if (config->mode == NCCL_ENCRYPTION_MODE_NONE)
+        return ncclSuccess;
+    return nccl_fail(ncclInvalidUsage,
+                     "ncclSetEncryption: mode %d: connections of Weft are not encrypted; ranks "
+                     "prove that they know the secret in the unique id",
+                     config->mode);
+}
+
 void environment_apply(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -694,6 +694,8 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begun, CUevent ended)
 {
     struct fake_event *from = ((struct object *)begun)->event;
     struct fake_event *to = ((struct object *)ended)->event;
+    if (!from->recorded || !to->recorded)
+        return (CUresult)400; /* CUDA_ERROR_INVALID_HANDLE */
     if (!is_done(from, from->recorded) || !is_done(to, to->recorded))
         return CUDA_ERROR_NOT_READY;
     *ms = (float)((to->ns - from->ns) / 1e6);

@@ -61,6 +61,9 @@ static struct {
     int (*stream_create)(cudaStream_t *, unsigned);
     int (*stream_synchronize)(cudaStream_t);
     int (*stream_destroy)(cudaStream_t);
+    int (*event_create)(cudaEvent_t *, unsigned);
+    int (*event_elapsed)(float *, cudaEvent_t, cudaEvent_t);
+    int (*event_destroy)(cudaEvent_t);
 } cuda;
 
 static void load_function(void *library, void *at, const char *name)
@@ -89,6 +92,9 @@ static inline void use_gpu(int device)
     load_function(library, &cuda.stream_create, "cuStreamCreate");
     load_function(library, &cuda.stream_synchronize, "cuStreamSynchronize");
     load_function(library, &cuda.stream_destroy, "cuStreamDestroy_v2");
+    load_function(library, &cuda.event_create, "cuEventCreate");
+    load_function(library, &cuda.event_elapsed, "cuEventElapsedTime");
+    load_function(library, &cuda.event_destroy, "cuEventDestroy_v2");
     if (cuda.init(0) || cuda.device_count(&n) || !n)
         _exit(77);
     CHECK(!cuda.device_get(&found, device % n));

@@ -22,6 +22,17 @@ static void all_reduce(ncclComm_t comm, float *at, const ncclCollConfig_t *confi
 
 /* The test has WEFT_CHECK=1, with which ranks compare the numbers of blocks: so a limit that only
  * one rank sets shows that it applies. */
+/* The event is recorded: only then does the driver know its time. */
+static void launch_event(ncclComm_t comm, float *at, ncclCollConfig_t config)
+{
+    float ms = -1;
+    CHECK(!cuda.event_create(&config.launchCompletionEvent, 0));
+    CHECK(cuda.event_elapsed(&ms, config.launchCompletionEvent, config.launchCompletionEvent));
+    all_reduce(comm, at, &config);
+    CHECK(!cuda.event_elapsed(&ms, config.launchCompletionEvent, config.launchCompletionEvent));
+    CHECK(!cuda.event_destroy(config.launchCompletionEvent));
+}
+
 static void configs(ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -44,6 +55,12 @@ static void configs(ncclUniqueId id)
     all_reduce(comm, at, &config);
     config.maxCTAs = 2;
     all_reduce(comm, at, &config);
+    launch_event(comm, at, config);
+    config.size = offsetof(ncclCollConfig_t, launchCompletionEvent); /* that of NCCL 2.31 */
+    config.launchCompletionEvent = (cudaEvent_t)at;                  /* not read */
+    all_reduce(comm, at, &config);
+    config.size = sizeof config;
+    config.launchCompletionEvent = NULL;
     config.maxCTAs = NCCL_CONFIG_UNDEF_INT;
     config.CTAPolicy = 2; /* NCCL_CTA_POLICY_ZERO */
     all_reduce(comm, at, &config);
@@ -140,6 +157,18 @@ static void policy(ncclUniqueId id)
     CHECK(strstr(read_log(), "NCCL_CTA_POLICY=EFFICIENCY|ZERO: collectives use copy engines"));
 }
 
+static void encryption(void)
+{
+    ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+    OK(ncclSetEncryption(&config));
+    config.mode = NCCL_ENCRYPTION_MODE_PSK;
+    config.psk = "word";
+    FAILS(ncclSetEncryption(&config), ncclInvalidUsage, "mode 1: connections of Weft are not");
+    config.magic = 7;
+    FAILS(ncclSetEncryption(&config), ncclInvalidArgument, "NCCL_ENCRYPTION_CONFIG_INITIALIZER");
+    FAILS(ncclSetEncryption(NULL), ncclInvalidArgument, "null");
+}
+
 static void parameters(ncclUniqueId id)
 {
     const char **keys, *text;
@@ -151,6 +180,7 @@ static void parameters(ncclUniqueId id)
     uint8_t byte;
     uint64_t large;
     (void)id;
+    encryption();
     FAILS(ncclParamBind(&handle, "NCCL_NONE"), ncclInvalidArgument, "no parameter \"NCCL_NONE\"");
     CHECK(!handle);
     FAILS(ncclParamBind(NULL, "NCCL_DEBUG"), ncclInvalidArgument, "handle is null");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's functions, as libweft-nccl has them: names, types and values are those of NCCL 2.31, so a
+/* NCCL's functions, as libweft-nccl has them: names, types and values are those of NCCL 2.32, so a
  * program compiled with either header runs with either library. A program compiled with this one
  * needs no CUDA header.
  *
@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #define NCCL_MAJOR               2
-#define NCCL_MINOR               31
-#define NCCL_PATCH               2
+#define NCCL_MINOR               32
+#define NCCL_PATCH               3
 #define NCCL_SUFFIX              ""
 #define NCCL_VERSION(X, Y, Z)    ((X)*10000 + (Y)*100 + (Z))
 #define NCCL_VERSION_CODE        NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
@@ -28,6 +28,8 @@
 #define NCCL_WIN_DEFAULT         0x00
 #define NCCL_WIN_COLL_SYMMETRIC  0x01
 #define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY        0x04
+#define NCCL_WIN_CFT_COUNTED     0x08
 #define NCCL_SHRINK_DEFAULT      0x00
 #define NCCL_SHRINK_ABORT        0x01
 #define NCCL_SUSPEND_MEM         0x01
@@ -38,6 +40,7 @@ extern "C" {
 #endif
 
 typedef struct CUstream_st *cudaStream_t; /* as in CUDA's headers */
+typedef struct CUevent_st *cudaEvent_t;
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 
@@ -105,7 +108,7 @@ typedef struct {
     int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
     int graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering, launchOrderImplicit;
     int numRmaSig; /* signals from each rank, 1 ... 64 */
-    int rmaEagerInit, hostCftMode;
+    int rmaEagerInit, hostCftMode, nvlsHostMode;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                    \
@@ -117,10 +120,21 @@ typedef struct {
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                    \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
+            NCCL_CONFIG_UNDEF_INT                                                                  \
     }
 
-/* Of one collective. Checked; nothing in it has an effect. */
+/* Of nvlsHostMode, which has no effect here. */
+typedef enum {
+    ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
+    ncclNvlsHostModeEnable = 0,
+    ncclNvlsHostModeDisableTransport = 1,
+    ncclNvlsHostModeDisableSymmetricMultimem = 2,
+    ncclNvlsHostModeDisable = INT_MAX
+} ncclNvlsHostMode_t;
+
+/* Of one collective, the same at every rank. maxCTAs, CTAPolicy and launchCompletionEvent have an
+ * effect. */
 typedef struct {
     size_t size;
     unsigned magic, version;
@@ -129,13 +143,15 @@ typedef struct {
     const char *algSelection;
     int forceAlgSelection, CTAPolicy;
     uint64_t userProfilerTag;
+    cudaEvent_t launchCompletionEvent; /* recorded when what the stream had before has ended */
 } ncclCollConfig_t;
 
 #define NCCL_COLLCONFIG_INITIALIZER                                                                \
     {                                                                                              \
         sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_PTR,        \
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
-            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1, NCCL_CONFIG_UNDEF_INT, 0              \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1, NCCL_CONFIG_UNDEF_INT, 0,             \
+            NCCL_CONFIG_UNDEF_PTR                                                                  \
     }
 
 /* opCnt signals from rank `peer`. */
@@ -150,6 +166,22 @@ typedef enum {
     ncclStatGpuMemPersist,
     ncclStatGpuMemTotal
 } ncclCommMemStat_t;
+
+/* Of the TCP connections of all communicators that are made after ncclSetEncryption(). */
+typedef enum { NCCL_ENCRYPTION_MODE_NONE, NCCL_ENCRYPTION_MODE_PSK } ncclEncryptionMode_t;
+
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int mode;
+    const char *psk;
+} ncclEncryptionConfig_t;
+
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                         \
+    {                                                                                              \
+        sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE,                         \
+            NCCL_ENCRYPTION_MODE_NONE, NCCL_CONFIG_UNDEF_PTR                                       \
+    }
 
 typedef struct ncclParamHandle *ncclParamHandle_t;
 
@@ -288,6 +320,7 @@ typedef struct {
     X(ncclResult_t, ParamGetParameter, (const char *key, const char **value, int *bytes))          \
     X(ncclResult_t, ParamGetAllParameterKeys, (const char ***keys, int *n))                        \
     X(void, ParamDumpAll, (void))                                                                  \
+    X(ncclResult_t, SetEncryption, (const ncclEncryptionConfig_t *config))                         \
     X(ncclResult_t, GroupStart, (void))                                                            \
     X(ncclResult_t, GroupEnd, (void))                                                              \
     X(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info))
