@@ -98,6 +98,8 @@ typedef struct weft_init_attr {
     int unique_id_npes;              /* with unique_id: number of PEs in the job */
     uint64_t wait_limit_ns; /* nanoseconds without progress after which a wait of this job fails;
                                0 = WEFT_WAIT_LIMIT. The same at every PE */
+    int teams; /* most teams at a time, 2 to 1024, the world's and the node's among them; 0 = 1024.
+                  Fewer than 32 take less GPU memory. The same at every PE */
 } weft_init_attr;
 
 #define WEFT_INIT_GLOBAL_DATA 1u /* the program's .data and .bss become a symmetric segment */

@@ -34,6 +34,7 @@ class weft_init_attr(Structure):
         ("unique_id_pe", c_int),
         ("unique_id_npes", c_int),
         ("wait_limit_ns", c_uint64),
+        ("teams", c_int),
     ]
 
 

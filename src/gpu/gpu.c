@@ -91,38 +91,42 @@ weft_status gpu_resources_start(struct gpu *gpu)
 
 enum { TICKETS_BYTES = 4096 }; /* bytes of the count of error records, a page */
 
-/* Lays out the library's part of every window: a count of error records, two areas for each team
- * (for device collectives and for barriers on streams), one area for each local peer for the test
- * of the pair, and the areas of collectives that the host and streams call. All zeros before any
- * peer may access it. */
-static weft_status allocate_system_area(struct gpu *gpu, int team_slots)
+static size_t take(size_t *end, size_t bytes, size_t align)
 {
-    size_t members = (size_t)gpu->boot->npes;
-    gpu->layout.team_bytes =
-        (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
-    size_t teams = (gpu->layout.team_bytes * (size_t)team_slots + 4095) & ~4095ul;
-    gpu->layout.areas_bytes = weft_dev_staging_offset(gpu->boot->npes, team_slots, team_slots);
-    gpu->layout.areas_bytes = (gpu->layout.areas_bytes + 4095) & ~(size_t)4095;
-    size_t proofs = (members * sizeof(struct prove_area) + 63) & ~(size_t)63;
-    size_t lines = 3 * members * GPU_LINE_BYTES, tests = members * GPU_MAP_TEST_BYTES;
-    size_t before = TICKETS_BYTES + gpu->layout.areas_bytes + teams + proofs + lines + tests;
-    before = (before + 4095) & ~(size_t)4095;
-    gpu->layout.system_bytes = before + gpu_coll_bytes();
+    size_t at = (*end + align - 1) / align * align;
+    *end = at + bytes;
+    return at;
+}
+
+/* Lays out the library's part, at the start of every window: a count of error records, two areas
+ * for each team (for device collectives and for barriers on streams), one area for each local peer
+ * for the test of the pair, and the areas of collectives that the host and streams call. */
+static void lay_out(struct gpu_layout *layout, const struct boot *boot, int teams)
+{
+    size_t members = (size_t)boot->npes, end = TICKETS_BYTES;
+    bool one_node = boot->local_npes == boot->npes;
+    layout->areas_offset = take(&end, weft_dev_staging_offset(boot->npes, teams, teams), 4096);
+    layout->team_bytes = (sizeof(struct gpu_team_area) + members * sizeof(uint64_t) + 63) & ~63ul;
+    layout->teams_offset = take(&end, layout->team_bytes * (size_t)teams, 4096);
+    layout->proof_offset = take(&end, members * sizeof(struct prove_area), 4096);
+    layout->lines_offset = take(&end, members * GPU_LINE_BYTES, 64);
+    layout->nic_lines_offset = take(&end, 2 * members * GPU_LINE_BYTES, 64);
+    layout->map_test_offset = take(&end, members * GPU_MAP_TEST_BYTES, 64);
+    layout->coll.teams = teams < COLL_TEAMS ? teams : COLL_TEAMS;
+    /* a job of two teams on one node has these for its world: the node's team has the same PEs */
+    layout->coll.wide = teams == 2 && one_node ? 1 : COLL_WIDE_TEAMS;
+    layout->coll.offset = take(&end, 0, 4096);
+    layout->system_bytes = coll_area_offset(&layout->coll, layout->coll.teams);
+}
+
+static weft_status allocate_system_area(struct gpu *gpu)
+{
+    size_t at;
     gpu->allocator = heap_create(gpu->heap.size);
     if (!gpu->allocator)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU heap's allocator");
-    weft_status status =
-        heap_alloc(gpu->allocator, gpu->layout.system_bytes, 4096, &gpu->layout.system_offset);
-    CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset;
-    gpu->reporting.tickets = (uint64_t *)(uintptr_t)own;
-    gpu->layout.areas_offset = gpu->layout.system_offset + TICKETS_BYTES;
-    gpu->layout.teams_offset = gpu->layout.areas_offset + gpu->layout.areas_bytes;
-    gpu->layout.proof_offset = gpu->layout.teams_offset + teams;
-    gpu->layout.lines_offset = gpu->layout.proof_offset + proofs;
-    gpu->layout.nic_lines_offset = gpu->layout.lines_offset + members * GPU_LINE_BYTES;
-    gpu->layout.map_test_offset = gpu->layout.lines_offset + lines;
-    gpu->layout.coll_offset = gpu->layout.system_offset + before;
-    return status;
+    gpu->reporting.tickets = (uint64_t *)(uintptr_t)gpu_heap_own(&gpu->heap)->base;
+    return heap_alloc(gpu->allocator, gpu->layout.system_bytes, 4096, &at);
 }
 
 static weft_status clear_system_area(struct gpu *gpu)
@@ -131,9 +135,8 @@ static weft_status clear_system_area(struct gpu *gpu)
     if (status)
         return status;
     CUstream stream = gpu->streams[0].stream;
-    CUresult result =
-        gpu->driver.MemsetD8Async(gpu_heap_own(&gpu->heap)->base + gpu->layout.system_offset, 0,
-                                  gpu->layout.system_bytes, stream);
+    CUresult result = gpu->driver.MemsetD8Async(gpu_heap_own(&gpu->heap)->base, 0,
+                                                gpu->layout.system_bytes, stream);
     if (!result)
         result = gpu_map_write_tags(gpu, stream);
     status = result ? gpu_api_fail(&gpu->driver, result, "clearing the GPU heap's system area")
@@ -178,11 +181,16 @@ static weft_status open_device(struct gpu *gpu, CUcontext current)
     return WEFT_OK;
 }
 
-static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
+static weft_status open_all(struct gpu *gpu, CUcontext current, int teams,
                             enum gpu_relay_policy policy)
 {
     struct boot *boot = gpu->boot;
     uint64_t since = clock_now_ns();
+    lay_out(&gpu->layout, boot, teams);
+    /* a job of few teams is to use little memory */
+    size_t first = teams >= COLL_TEAMS && gpu->layout.system_bytes < GPU_FIRST_CHUNK
+                       ? GPU_FIRST_CHUNK
+                       : gpu->layout.system_bytes;
     weft_status status = open_device(gpu, current);
     log_step(&since, "loading the driver and creating the context");
     if (!status)
@@ -190,13 +198,13 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     status = boot_agree(boot, status);
     if (!status)
         status = gpu_heap_create(&gpu->heap, &gpu->device, boot, config_size(CONFIG_GPU_HEAP_SIZE),
-                                 policy);
+                                 first, policy);
     if (status)
         return status;
     log_step(&since, "waiting for the other PEs, and reserving addresses");
     status = gpu_resources_start(gpu);
     if (!status)
-        status = allocate_system_area(gpu, team_slots);
+        status = allocate_system_area(gpu);
     log_step(&since, "kernels, streams, pinned memory");
     if (!status)
         status = gpu_stripes_start(gpu);
@@ -204,8 +212,6 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
         gpu_relay_start(gpu);
     log_step(&since, "relay GPUs");
     status = boot_agree(boot, status);
-    if (!status)
-        status = gpu_heap_grow(&gpu->heap, gpu->layout.system_offset + gpu->layout.system_bytes);
     if (!status)
         status = boot_agree(boot, clear_system_area(gpu));
     log_step(&since, "allocating the first memory and mapping that of peers");
@@ -219,7 +225,7 @@ static weft_status open_all(struct gpu *gpu, CUcontext current, int team_slots,
     return status;
 }
 
-weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int team_slots,
+weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, int teams,
                      enum gpu_relay_policy policy)
 {
     *result = NULL;
@@ -240,7 +246,7 @@ weft_status gpu_open(struct gpu **result, struct boot *boot, CUcontext current, 
                           : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for the GPU side");
     status = boot_agree(boot, status);
     if (!status)
-        status = open_all(gpu, current, team_slots, policy);
+        status = open_all(gpu, current, teams, policy);
     if (status) {
         char sentence[512];
         snprintf(sentence, sizeof sentence, "%s", base_last_error());

@@ -73,18 +73,26 @@ struct gpu_relay_buffer {
     CUmemGenericAllocationHandle handle;
 };
 
-/* Offsets and sizes, in bytes, of the library's part of each window of the GPU heap. */
+/* The areas of teams for collectives, in each window: a struct coll_area with its slots each. */
+struct coll_areas {
+    size_t offset; /* of the first one */
+    int teams;     /* have an area: those with the lowest slots */
+    int wide;      /* of these, from slot 0, have larger slot sets */
+};
+
+/* Offsets and sizes, in bytes, of the library's part of each window of the GPU heap, at its start.
+ */
 struct gpu_layout {
-    size_t system_offset, system_bytes; /* the whole part */
-    size_t areas_offset, areas_bytes;   /* struct weft_dev_area of every team */
-    size_t teams_offset, team_bytes;    /* struct gpu_team_area of every team, and of one */
-    size_t proof_offset;                /* struct prove_area of every peer */
-    size_t lines_offset;                /* a line of GPU_LINE_BYTES for each peer, for path tests */
+    size_t system_bytes;             /* the whole part */
+    size_t areas_offset;             /* struct weft_dev_area of every team */
+    size_t teams_offset, team_bytes; /* struct gpu_team_area of every team, and of one */
+    size_t proof_offset;             /* struct prove_area of every peer */
+    size_t lines_offset;             /* a line of GPU_LINE_BYTES for each peer, for path tests */
     /* two such lines for each peer: a NIC of the peer writes the first, the second is the source of
      * writes to the peer */
     size_t nic_lines_offset;
     size_t map_test_offset; /* GPU_MAP_TEST_BYTES for each peer, to test the CPU mapping */
-    size_t coll_offset;     /* struct coll_area of the first teams */
+    struct coll_areas coll;
 };
 
 /* Memory of the program that was registered, and memory that is pinned. */
@@ -172,10 +180,10 @@ struct gpu_pinned {
 };
 
 /* Opens the GPU side of every PE. Collective over the job. `current`: see gpu_device_open().
- * team_slots: number of teams that get an area for barriers on streams. policy: for which peers the
+ * teams: most teams at a time. policy: for which peers the
  * library looks for a relay GPU. On failure every PE gets the same status and nothing stays
  * open. */
-weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int team_slots,
+weft_status gpu_open(struct gpu **gpu, struct boot *boot, CUcontext current, int teams,
                      enum gpu_relay_policy policy);
 
 /* Not collective. The caller makes sure that no peer uses this PE's memory any more. */

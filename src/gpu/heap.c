@@ -18,7 +18,8 @@
 
 enum {
     WINDOW_ALIGN = 1 << 30, /* bytes */
-    UNITS_WANTED = 1024,    /* of a window, at most, unless a unit would exceed GPU_FIRST_CHUNK */
+    UNITS_WANTED =
+        1024, /* of a window between nodes, at most, unless a unit would exceed GPU_FIRST_CHUNK */
     LARGEST_STEP = 1 << 30, /* bytes by which the heap grows at most, beyond what is requested */
 };
 
@@ -323,8 +324,11 @@ weft_status gpu_heap_grow(struct gpu_heap *heap, size_t end)
             "the GPU heap's window of %zu MiB per PE, %zu MiB of it for registered memory, is too "
             "small for %zu MiB; set a larger WEFT_GPU_HEAP_SIZE",
             heap->size >> 20, (heap->size - ceiling) >> 20, end >> 20);
-    /* Doubling the memory, up to a maximum step, keeps the number of chunks small. */
+    /* Doubling the memory, up to a maximum step, keeps the number of chunks small. A heap smaller
+     * than most jobs' first chunk grows by what is needed. */
     size_t step = heap->backed < LARGEST_STEP ? heap->backed : LARGEST_STEP;
+    if (step < GPU_FIRST_CHUNK)
+        step = 0;
     size_t need = round_up(end - heap->backed, heap->unit);
     size_t bytes = round_up(need > step ? need : step, heap->unit);
     if (bytes > ceiling - heap->backed)
@@ -440,7 +444,8 @@ static weft_status reserve_windows(struct gpu_heap *heap, size_t bytes)
     heap->size =
         round_up(bytes, WINDOW_ALIGN > heap->granularity ? WINDOW_ALIGN : heap->granularity);
     heap->unit = heap->granularity;
-    while (heap->unit < GPU_FIRST_CHUNK && heap->unit < heap->size / UNITS_WANTED)
+    bool one_node = boot->local_npes == boot->npes;
+    while (!one_node && heap->unit < GPU_FIRST_CHUNK && heap->unit < heap->size / UNITS_WANTED)
         heap->unit *= 2;
     heap->reserved_bytes = heap->size * (size_t)boot->local_npes;
     CUresult result =
@@ -513,7 +518,8 @@ static weft_status exchange_pairs(struct gpu_heap *heap)
     return status;
 }
 
-static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_relay_policy policy)
+static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, size_t first,
+                               enum gpu_relay_policy policy)
 {
     weft_status status = exchange_identities(heap, &bytes);
     if (status)
@@ -524,12 +530,13 @@ static weft_status set_up_heap(struct gpu_heap *heap, size_t bytes, enum gpu_rel
     for (int slot = 0; slot < heap->boot->local_npes; slot++)
         query_peer_access(heap, &heap->windows[slot]);
     gpu_relay_select(heap, policy);
-    status = add_chunk(heap, round_up(GPU_FIRST_CHUNK, heap->unit));
+    status = add_chunk(heap, round_up(first, heap->unit));
     return status ? status : exchange_pairs(heap);
 }
 
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes, enum gpu_relay_policy policy)
+                            struct boot *boot, size_t bytes, size_t first,
+                            enum gpu_relay_policy policy)
 {
     *heap = (struct gpu_heap){.device = device,
                               .boot = boot,
@@ -543,7 +550,7 @@ weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *devi
     bool entered = !status;
     status = boot_agree(boot, status);
     if (!status)
-        status = set_up_heap(heap, bytes, policy);
+        status = set_up_heap(heap, bytes, first, policy);
     if (entered)
         gpu_leave(device);
     if (status)

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { GPU_FIRST_CHUNK = 64 << 20 }; /* bytes */
+enum { GPU_FIRST_CHUNK = 64 << 20 }; /* bytes, of most jobs */
 
 /* What a PE reports to the others about its GPU. */
 struct gpu_identity {
@@ -74,8 +74,8 @@ struct gpu_heap {
     size_t backed; /* bytes at the start of each window that are backed by physical memory */
     size_t granularity;
     /* Chunks and ranges of registered memory begin at multiples of this power of two: the
-     * granularity, and in large windows up to GPU_FIRST_CHUNK, so that tables with a word for each
-     * unit of every PE (path gda) stay small. */
+     * granularity, and in large windows of a job on several nodes up to GPU_FIRST_CHUNK, so that
+     * tables with a word for each unit of every PE (path gda) stay small. */
     size_t unit;
     CUdeviceptr reservation;
     size_t reserved_bytes;
@@ -95,11 +95,12 @@ struct gpu_heap {
     struct gpu_map *map;
 };
 
-/* Reserves the windows, determines which peers' memory is accessible, and creates the first chunk.
- * `bytes` per PE; 0: the memory size of the largest GPU of the job. Collective over the job. On
- * failure, which is the same at every PE, nothing is left. */
+/* Reserves the windows, determines which peers' memory is accessible, and creates the first chunk,
+ * of `first` bytes. `bytes` per PE; 0: the memory size of the largest GPU of the job. Collective
+ * over the job. On failure, which is the same at every PE, nothing is left. */
 weft_status gpu_heap_create(struct gpu_heap *heap, const struct gpu_device *device,
-                            struct boot *boot, size_t bytes, enum gpu_relay_policy policy);
+                            struct boot *boot, size_t bytes, size_t first,
+                            enum gpu_relay_policy policy);
 
 /* Allocation properties of heap memory. */
 CUmemAllocationProp gpu_heap_properties(const struct gpu_device *device);

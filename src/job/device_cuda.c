@@ -28,7 +28,7 @@ static struct cuda_view *cuda_view_of(struct device_view *view)
 
 static size_t library_bytes(const struct gpu *gpu)
 {
-    return gpu->layout.system_offset + gpu->layout.system_bytes;
+    return gpu->layout.system_bytes;
 }
 
 /* Size of the whole window: memory is added as the heap grows, so the device state never

@@ -188,7 +188,7 @@ static void fill_segment(struct weft_job *job, struct device_view *view, struct 
 {
     struct weft_dev_segment *filled = &dev->segment[segment];
     filled->size = segment == WEFT_DEV_AREAS
-                       ? team_areas_bytes(job->npes)
+                       ? team_areas_bytes(job->npes, job->most_teams)
                        : view->segment_bytes(view, (enum weft_dev_segment_id)segment);
     if (filled->size)
         find_window(filled, peers, segment, job->pe, job->npes);
@@ -390,7 +390,7 @@ void device_team_gone(struct weft_job *job, const struct weft_team *team)
     if (!status)
         status = clear_areas(state, (size_t)team->slot * area, area);
     if (!status)
-        status = clear_areas(state, weft_dev_staging_offset(job->npes, TEAM_SLOTS, team->slot),
+        status = clear_areas(state, weft_dev_staging_offset(job->npes, job->most_teams, team->slot),
                              weft_dev_staging_bytes(job->npes, team->slot));
     if (status)
         log_warn(LOG_JOB, "the device data of a team could not be cleared: %s", base_last_error());
@@ -427,10 +427,10 @@ static weft_status fill_state(struct weft_job *job, struct device_state *state)
         .bytes = sizeof *dev,
         .me = job->pe,
         .n_pes = job->npes,
-        .n_teams = TEAM_SLOTS,
+        .n_teams = job->most_teams,
         .slot_bytes = {(uint32_t)weft_dev_slot_bytes(job->npes, 0),
                        (uint32_t)weft_dev_slot_bytes(job->npes, WEFT_DEV_WIDE_TEAMS)},
-        .rooms = weft_dev_staging_offset(job->npes, TEAM_SLOTS, 0),
+        .rooms = weft_dev_staging_offset(job->npes, job->most_teams, 0),
         .wait_limit_ns = job->waits.limit_ns,
         .checking = job->checking,
         .box = view->box,

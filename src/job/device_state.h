@@ -70,10 +70,10 @@ struct device_view {
     void (*close)(struct device_view *view);
 };
 
-/* Bytes of the areas and packet buffers of all teams at one PE. */
-static inline size_t team_areas_bytes(int npes)
+/* Bytes of the areas and packet buffers of a number of teams at one PE. */
+static inline size_t team_areas_bytes(int npes, int teams)
 {
-    return weft_dev_staging_offset(npes, TEAM_SLOTS, TEAM_SLOTS);
+    return weft_dev_staging_offset(npes, teams, teams);
 }
 
 /* Creates the view of a target. Collective over the job. */

@@ -17,7 +17,7 @@ void job_gpu_attach(struct weft_ctx *ctx)
     struct gpu *gpu = ctx->job->gpu;
     if (!gpu)
         return;
-    size_t skipped = gpu->layout.system_offset + gpu->layout.system_bytes;
+    size_t skipped = gpu->layout.system_bytes;
     ctx->skipped[SEG_GPU] = skipped;
     ctx->seg[SEG_GPU].base = gpu_heap_own(&gpu->heap)->base + skipped;
     ctx->seg[SEG_GPU].size = gpu->heap.backed - skipped;
@@ -135,7 +135,7 @@ weft_status job_gpu_open(struct weft_job *job)
     if (job->gpu)
         return WEFT_OK;
     struct gpu *gpu;
-    weft_status status = gpu_open(&gpu, job->boot, job->program_context, TEAM_SLOTS,
+    weft_status status = gpu_open(&gpu, job->boot, job->program_context, job->most_teams,
                                   relay_policy_of_order(&job->choosing.order));
     if (status)
         return status;

@@ -35,6 +35,7 @@ struct init_record {
     int32_t pid;
     int32_t device; /* device_wanted() */
     int32_t prove;  /* WEFT_PROVE is not off */
+    int32_t teams;  /* most at a time */
     uint32_t paths; /* job_paths_wanted() */
 };
 
@@ -44,6 +45,7 @@ static void fill_init_record(struct weft_job *job, const weft_init_attr *attr,
     *init_record = (struct init_record){.pid = (int32_t)getpid(),
                                         .device = device_wanted(),
                                         .prove = config_choice(CONFIG_PROVE) != PROVE_OFF_CHOICE,
+                                        .teams = job->most_teams,
                                         .paths = job_paths_wanted(job)};
     snprintf(init_record->version, sizeof init_record->version, "%s", WEFT_VERSION_STRING);
     init_record->heap_bytes = attr->heap_bytes ? attr->heap_bytes : config_size(CONFIG_HEAP_SIZE);
@@ -102,6 +104,11 @@ static weft_status compare_records(const struct weft_job *job, const struct init
                              "must be the same at every PE",
                              (unsigned long long)all[0].heap_bytes,
                              (unsigned long long)all[pe].heap_bytes, pe);
+        if (all[pe].teams != all[0].teams)
+            return base_fail(WEFT_ERR_MISMATCH,
+                             "weft_init_attr.teams is %d at PE 0 and %d at PE %d; it must be the "
+                             "same at every PE",
+                             all[0].teams, all[pe].teams, pe);
         if (all[pe].data_bytes != all[0].data_bytes)
             return base_fail(WEFT_ERR_MISMATCH,
                              "the program's global data have %llu bytes at PE 0 and %llu at PE %d: "
@@ -114,7 +121,7 @@ static weft_status compare_records(const struct weft_job *job, const struct init
 
 size_t prove_lines_offset(int npes)
 {
-    return (device_areas_offset(npes) + team_areas_bytes(npes) + 63) & ~(size_t)63;
+    return (device_areas_offset(npes) + team_areas_bytes(npes, TEAM_SLOTS) + 63) & ~(size_t)63;
 }
 
 size_t choices_offset(int npes)
@@ -190,7 +197,9 @@ static void start_box(struct weft_job *job, const struct init_record *mine)
     snprintf(box->program, sizeof box->program, "%.63s", path);
     for (int i = 0; i <= PATH_COUNT; i++)
         snprintf(box->paths[i], sizeof box->paths[i], "%s", path_name((enum path_id)i));
-    memset((char *)box + BOX_BYTES, 0xff, TEAM_SLOTS / 8); /* every team slot is free */
+    uint64_t *free_slots = (uint64_t *)(void *)((char *)box + BOX_BYTES);
+    for (int slot = 0; slot < job->most_teams; slot++)
+        free_slots[slot / 64] |= (uint64_t)1 << slot % 64;
     box_record(box, BOX_OP_INIT, -1, 0, mine->heap_bytes);
     atomic_store(&box->state, BOX_RUNNING);
     atomic_thread_fence(memory_order_release);
@@ -488,6 +497,7 @@ static struct weft_job *new_job(const weft_init_attr *attr)
                           memory_order_relaxed);
     job->program_context = gpu_api_current_if_loaded();
     set_wait_times(job, attr->wait_limit_ns);
+    job->most_teams = attr->teams ? attr->teams : TEAM_SLOTS;
     return job;
 }
 

@@ -194,6 +194,7 @@ struct weft_job {
     struct weft_ctx *default_ctx;
     struct weft_ctx *system_ctx; /* the library's own context; can also access SEG_SYSTEM */
     struct weft_team *world, *node;
+    int most_teams;     /* at a time */
     size_t heap_end;    /* highest end of an allocation in the host heap so far */
     struct gpu *gpu;    /* NULL until GPU memory is first requested; paths.gpu is the same */
     uint8_t *gpu_pairs; /* which PE of this node loads and stores which one's GPU memory; a bit per

@@ -150,7 +150,7 @@ static weft_status make_team(struct weft_job *job, const struct meeting *m, weft
             return team_create(job, m->pes, m->n, word * 64 + __builtin_ctzll(m->common[word]),
                                team);
     return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
-                     TEAM_SLOTS);
+                     job->most_teams);
 }
 
 static weft_status meet_members(struct weft_job *job, struct meeting *m, int index,

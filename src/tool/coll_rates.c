@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "driver/gpu_api.h"
-#include "gpu/coll/kernels.h"
+#include "gpu/coll/coll.h"
 #include "ops/coll/kernel.h"
 
 #include <stdio.h>
@@ -105,7 +105,8 @@ static struct coll_question question(const weft_team *team, enum coll_what what,
     return (struct coll_question){.what = what,
                                   .members = team->n,
                                   .bytes = bytes,
-                                  .set_bytes = coll_set_bytes(team->slot),
+                                  .set_bytes =
+                                      coll_set_bytes(&team->job->gpu->layout.coll, team->slot),
                                   .direct = true,
                                   .ll128 = coll_kernel_ll128(team),
                                   .most_blocks = coll_blocks_of(sms),

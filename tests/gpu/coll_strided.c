@@ -63,10 +63,10 @@ static void puts_are_few(void)
     fprintf(stderr, "PE %d: %u copies for %d elements each\n", me, copies, ELEMENTS);
     CHECK(copies > 0 && copies < MOST_COPIES);
     struct gpu *gpu = job->gpu; /* the staging memory they used is zero again */
-    size_t bytes = 4 * (size_t)coll_set_bytes(0);
+    size_t bytes = 4 * (size_t)coll_set_bytes(&gpu->layout.coll, 0);
     CHECK(!driver.MemcpyDtoH(seen,
-                             gpu_heap_own(&gpu->heap)->base + gpu->layout.coll_offset +
-                                 coll_area_offset(0) + sizeof(struct coll_area),
+                             gpu_heap_own(&gpu->heap)->base +
+                                 coll_area_offset(&gpu->layout.coll, 0) + sizeof(struct coll_area),
                              bytes));
     for (size_t i = 0; i < bytes; i++)
         CHECK(seen[i] == 0);

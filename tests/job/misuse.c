@@ -19,6 +19,10 @@ static void set_up_calls(void)
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "17");
     attr = (weft_init_attr){.size = sizeof attr, .flags = 0x81};
     FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.flags is 0x81: the bits 0x80 are");
+    attr = (weft_init_attr){.size = sizeof attr, .teams = 1};
+    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.teams is 1; give 2 to 1024, or 0");
+    attr.teams = 1025;
+    FAILS(weft_init(&other, &attr), WEFT_ERR_ARGUMENT, "attr.teams is 1025");
     /* The structure of a later version: unknown fields are accepted while they are 0. */
     struct {
         weft_init_attr known;

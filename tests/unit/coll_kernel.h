@@ -422,17 +422,18 @@ static int set_up(void **state)
         pes[i] = 4;
     memcpy(pes, (int[]){4, 2, 7, OTHER_NODE}, 4 * sizeof *pes);
     gpu_coll = (struct gpu_coll){.stream = (CUstream)0x77};
-    gpu = (struct gpu){.driver = driver,
-                       .device = {.driver = &driver, .visible = 3, .name = "some GPU"},
-                       .heap = {.size = GPU_HEAP_BYTES,
-                                .backed = GPU_BACKED,
-                                .windows = windows,
-                                .boot = &boot,
-                                .map = &map},
-                       .coll = &gpu_coll,
-                       .layout.coll_offset = 0x700000,
-                       .slot_of = slot_of,
-                       .reporting = {.limit_ns = 12345}};
+    gpu = (struct gpu){
+        .driver = driver,
+        .device = {.driver = &driver, .visible = 3, .name = "some GPU"},
+        .heap = {.size = GPU_HEAP_BYTES,
+                 .backed = GPU_BACKED,
+                 .windows = windows,
+                 .boot = &boot,
+                 .map = &map},
+        .coll = &gpu_coll,
+        .layout.coll = {.offset = 0x700000, .teams = COLL_TEAMS, .wide = COLL_WIDE_TEAMS},
+        .slot_of = slot_of,
+        .reporting = {.limit_ns = 12345}};
     job = (struct weft_job){.gpu = &gpu, .default_ctx = &ctx};
     team = (struct weft_team){
         .job = &job, .n = MEMBERS, .me = ME, .pes = pes, .slot = 5, .scratch = scratch};

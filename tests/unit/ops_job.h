@@ -98,7 +98,8 @@ static inline void ops_begin(void)
                                     .windows = ops.windows},
                            .layout.system_bytes = OPS_GPU_SYSTEM,
                            .slot_of = ops.slot_of};
-    ops.job = (struct weft_job){.boot = &ops.boot,
+    ops.job = (struct weft_job){.most_teams = TEAM_SLOTS,
+                                .boot = &ops.boot,
                                 .pe = OPS_PE,
                                 .npes = OPS_PES,
                                 .gpu = &ops.gpu,

@@ -3,7 +3,7 @@
  * bytes each algorithm takes at most, and that the kernels can execute every choice. */
 #include "ops/coll/choose.h"
 
-#include "gpu/coll/kernels.h"
+#include "gpu/coll/coll.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -444,10 +444,15 @@ static void edges_as_written(void **state)
 static void areas(void **state)
 {
     (void)state;
-    assert_int_equal(coll_area_offset(0), 0);
-    for (int team = 0; team < COLL_TEAMS; team++)
-        assert_int_equal(coll_area_offset(team + 1) - coll_area_offset(team),
-                         sizeof(struct coll_area) + 4 * coll_set_bytes(team));
+    for (int wide = 1; wide <= COLL_WIDE_TEAMS; wide++) {
+        const struct coll_areas areas = {.offset = 77, .teams = COLL_TEAMS, .wide = wide};
+        assert_int_equal(coll_area_offset(&areas, 0), 77);
+        for (int team = 0; team < COLL_TEAMS; team++) {
+            assert_int_equal(coll_set_bytes(&areas, team), team < wide ? 2 << 20 : 256 << 10);
+            assert_int_equal(coll_area_offset(&areas, team + 1) - coll_area_offset(&areas, team),
+                             sizeof(struct coll_area) + 4 * coll_set_bytes(&areas, team));
+        }
+    }
     assert_int_equal(sizeof(struct coll_area) % 128, 0);
     assert_true(sizeof(struct coll_call) <= 4096); /* limit of a kernel's parameters */
 }

@@ -20,6 +20,11 @@ static void kernels_serve_teams_of_gpus_that_reach_each_other(void **state)
     assert_true(coll_kernel_serves(&team));
     team.slot = COLL_TEAMS;
     assert_false(coll_kernel_serves(&team));
+    team.slot = 2;
+    gpu.layout.coll.teams = 2;
+    assert_false(coll_kernel_serves(&team));
+    gpu.layout.coll.teams = 3;
+    assert_true(coll_kernel_serves(&team));
     team.slot = 0;
     job.gpu = NULL;
     assert_false(coll_kernel_serves(&team));

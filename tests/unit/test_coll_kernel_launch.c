@@ -93,7 +93,7 @@ static void a_kernel_is_given_the_call(void **state)
     ask.dst_bytes = 777;
     assert_int_equal(coll_kernel_enqueue(&team, &ask, (weft_stream)0x55), WEFT_OK);
     const struct coll_call *call = &beneath.launched[0].call;
-    assert_int_equal(call->area, 0x700000 + coll_area_offset(5));
+    assert_int_equal(call->area, coll_area_offset(&gpu.layout.coll, 5));
     assert_ptr_equal(call->dst, GPU_HEAP + 0x3000);
     assert_ptr_equal(call->src, OWN_GPU + 0x40);
     assert_int_equal(call->to, 0x3000);

@@ -137,7 +137,7 @@ static weft_status run_single(bool check)
     weft_status status = boot_open(&boot, NULL, 0);
     assert_int_equal(status, WEFT_OK);
     struct gpu *gpu;
-    status = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_NEVER);
+    status = gpu_open(&gpu, boot, NULL, 32, GPU_RELAY_NEVER);
     if (!status) {
         status = use_gpu(gpu, check);
         gpu_close(gpu);
@@ -197,7 +197,7 @@ static void beside_a_kernel_that_fills_the_gpu(void **state)
         skip(); /* the stand-in completes everything at once */
     config_reset();
     assert_int_equal(boot_open(&boot, NULL, 0), WEFT_OK);
-    assert_int_equal(gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_NEVER), WEFT_OK);
+    assert_int_equal(gpu_open(&gpu, boot, NULL, 32, GPU_RELAY_NEVER), WEFT_OK);
     assert_int_equal(gpu_heap_grow(&gpu->heap, 4 << 20), WEFT_OK);
     assert_int_equal(heap_alloc(gpu->allocator, 4096, 64, &offset), WEFT_OK);
     CUdeviceptr at = gpu_heap_own(&gpu->heap)->base + offset;

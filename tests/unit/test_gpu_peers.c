@@ -94,7 +94,7 @@ static void *run_pe(void *argument)
     if (pe->status)
         return NULL;
     struct gpu *gpu;
-    pe->status = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_NEVER);
+    pe->status = gpu_open(&gpu, boot, NULL, 32, GPU_RELAY_NEVER);
     if (!pe->status) {
         pe->status = boot_agree(boot, exchange(gpu, pe));
         for (int slot = 0; slot < boot->local_npes; slot++) {

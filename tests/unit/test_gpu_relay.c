@@ -85,7 +85,7 @@ static weft_status exchange(struct gpu *gpu, struct pe *pe)
     enum { GROWN = 100 << 20 };
     struct boot *boot = gpu->boot;
     uint64_t mine = 100 + (uint64_t)boot->pe;
-    size_t first = gpu->layout.system_offset + gpu->layout.system_bytes;
+    size_t first = gpu->layout.system_bytes;
     CUdeviceptr own = 0;
     weft_status status = gpu_heap_grow(&gpu->heap, GROWN);
     if (status)
@@ -118,7 +118,7 @@ static void *run_pe(void *argument)
     pe->status = boot_open(&boot, pe->group, pe->pe);
     if (pe->status)
         return NULL;
-    pe->status = gpu_open(&gpu, boot, NULL, 16, wish);
+    pe->status = gpu_open(&gpu, boot, NULL, 32, wish);
     if (!pe->status) {
         pe->status = boot_agree(boot, exchange(gpu, pe));
         for (int slot = 0; slot < boot->local_npes; slot++) {

@@ -75,7 +75,7 @@ static void *at(CUdeviceptr address)
 static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 {
     int other = 1 - gpu->boot->local_pe;
-    size_t first = gpu->layout.system_offset + gpu->layout.system_bytes;
+    size_t first = gpu->layout.system_bytes;
     CUdeviceptr from = gpu_heap_own(&gpu->heap)->base + first;
     CUdeviceptr to = gpu->heap.windows[other].base + first + room();
     bool mapped = gpu->heap.windows[other].mapped; /* otherwise no path leads there any more */
@@ -102,7 +102,7 @@ static void put_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 
 static void see_all(struct gpu *gpu, struct pe *pe, unsigned char *plain)
 {
-    size_t first = gpu->layout.system_offset + gpu->layout.system_bytes + room();
+    size_t first = gpu->layout.system_bytes + room();
     CUdeviceptr own = gpu_heap_own(&gpu->heap)->base + first;
     for (int copy = 0; copy < COPIES; copy++) {
         const void *place = at(own + (size_t)copy * room());
@@ -122,12 +122,10 @@ static void *run_pe(void *argument)
     pe->opened = boot_open(&boot, pe->group, pe->pe);
     if (pe->opened)
         return NULL;
-    pe->opened = gpu_open(&gpu, boot, NULL, 16, GPU_RELAY_WHERE_NEEDED);
+    pe->opened = gpu_open(&gpu, boot, NULL, 32, GPU_RELAY_WHERE_NEEDED);
     /* The library's own area leaves too little of the first chunk. */
     if (!pe->opened)
-        pe->opened =
-            gpu_heap_grow(&gpu->heap, gpu->layout.system_offset + gpu->layout.system_bytes +
-                                          (1 + COPIES) * room());
+        pe->opened = gpu_heap_grow(&gpu->heap, gpu->layout.system_bytes + (1 + COPIES) * room());
     if (!pe->opened) {
         put_all(gpu, pe, plain);
         boot->ops->barrier(boot);

@@ -125,7 +125,7 @@ const uint64_t *gpu_coll_sizes(struct gpu *gpu, int which, const uint64_t *words
 
 static CUdeviceptr team_area_address(const struct gpu *gpu, int team)
 {
-    return gpu_heap_own(&gpu->heap)->base + gpu->layout.coll_offset + coll_area_offset(team);
+    return gpu_heap_own(&gpu->heap)->base + coll_area_offset(&gpu->layout.coll, team);
 }
 
 weft_status gpu_coll_read_number(struct gpu *gpu, int team, uint64_t *number)

@@ -27,10 +27,17 @@ struct gpu_coll {
     struct gpu_engines engines;
 };
 
-/* Returns the bytes of all areas in each window. */
-static inline size_t gpu_coll_bytes(void)
+/* Bytes of one slot set of a team, and the offset of a team's area in each window. */
+static inline uint64_t coll_set_bytes(const struct coll_areas *areas, int team)
 {
-    return coll_area_offset(COLL_TEAMS);
+    return team < areas->wide ? COLL_WIDE_SET : COLL_NARROW_SET;
+}
+
+static inline uint64_t coll_area_offset(const struct coll_areas *areas, int team)
+{
+    uint64_t wide = (uint64_t)(team < areas->wide ? team : areas->wide);
+    return areas->offset + (uint64_t)team * sizeof(struct coll_area) + wide * 4 * COLL_WIDE_SET +
+           ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
 }
 
 /* Loads the kernels at the first call and sets gpu->coll. Must not be called during a stream

@@ -50,8 +50,8 @@
 enum {
     COLL_MEMBERS = 64,           /* members of a team, at most */
     COLL_BLOCKS = 64,            /* blocks of a launch, at most */
-    COLL_TEAMS = 32,             /* teams that have an area: those with the lowest slots */
-    COLL_WIDE_TEAMS = 2,         /* the world and the node team: their slot sets are larger */
+    COLL_TEAMS = 32,             /* teams that have an area, at most */
+    COLL_WIDE_TEAMS = 2,         /* the world and the node team have larger slot sets */
     COLL_WIDE_SET = 2 << 20,     /* bytes of a slot set of those teams */
     COLL_NARROW_SET = 256 << 10, /* bytes of a slot set of the other teams */
     COLL_CHUNKS = 256,           /* a block's share of a broadcast has fewer chunks than this */
@@ -106,19 +106,6 @@ struct coll_area {
      * rounds with even and with odd numbers. */
     char factors[2][COLL_MEMBERS][COLL_UNIT_WIRE];
 };
-
-/* Bytes of one slot set of a team, and the offset of a team's area from the first one. */
-static inline uint64_t coll_set_bytes(int team)
-{
-    return team < COLL_WIDE_TEAMS ? COLL_WIDE_SET : COLL_NARROW_SET;
-}
-
-static inline uint64_t coll_area_offset(int team)
-{
-    uint64_t wide = (uint64_t)(team < COLL_WIDE_TEAMS ? team : COLL_WIDE_TEAMS);
-    return (uint64_t)team * sizeof(struct coll_area) + wide * 4 * COLL_WIDE_SET +
-           ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
-}
 
 /* Slots that a block of the staged protocol has for each other member and kind of data: one is
  * filled while another is copied out; a reduction fills two ahead (staged.h). */

@@ -32,7 +32,8 @@ struct team_coll {
 bool coll_kernel_serves(const struct weft_team *team)
 {
     struct weft_job *job = team->job;
-    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu || team->slot >= COLL_TEAMS ||
+    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu ||
+        team->slot >= job->gpu->layout.coll.teams ||
         (team->coll && team->coll->forced == COLL_ALGO_COPIES) || team->n > COLL_MEMBERS ||
         config_choice(CONFIG_TARGET) == 2 /* simt */)
         return false;
@@ -222,7 +223,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
     bool to_blocks = request->what == COLL_ALLGATHER || request->what == COLL_ALLTOALL ||
                      request->what == COLL_GATHER;
     *call = (struct coll_call){
-        .area = gpu->layout.coll_offset + coll_area_offset(team->slot),
+        .area = coll_area_offset(&gpu->layout.coll, team->slot),
         .dst = request->dst,
         .src = request->src,
         .to = (uintptr_t)request->dst - base,
@@ -234,7 +235,7 @@ static void fill_call(const struct weft_team *team, const struct coll_request *r
         .strided.src_apart = request->src_stride * request->element,
         .strided.dst_apart = request->dst_stride * request->element,
         .strided.grain = grain_of(request),
-        .set_bytes = coll_set_bytes(team->slot),
+        .set_bytes = coll_set_bytes(&gpu->layout.coll, team->slot),
         .members = team->n,
         .me = team->me,
         .root = kinds[request->what].flow == COLL_ALL ? -1 : request->root,
@@ -323,7 +324,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team,
     struct coll_question q = {.what = request->what,
                               .members = team->n,
                               .bytes = request->bytes,
-                              .set_bytes = coll_set_bytes(team->slot),
+                              .set_bytes = coll_set_bytes(&team->job->gpu->layout.coll, team->slot),
                               .strided = request->element != 0,
                               .checked = team->job->checking,
                               .direct = symmetric,

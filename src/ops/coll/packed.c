@@ -9,7 +9,7 @@
  * for LL packets. */
 #include "ops/coll/packed.h"
 
-#include "gpu/coll/kernels.h"
+#include "gpu/coll/coll.h"
 
 enum { LEAST_ELEMENTS = 8 }; /* for fewer elements single puts are as fast */
 
@@ -20,10 +20,10 @@ struct slots {
 
 static struct slots slots_of(const struct weft_team *team)
 {
-    size_t sets = 4 * (size_t)coll_set_bytes(team->slot);
+    const struct coll_areas *areas = &team->job->gpu->layout.coll;
+    size_t sets = 4 * (size_t)coll_set_bytes(areas, team->slot);
     struct slots slots;
-    slots.out = team->job->gpu->layout.coll_offset + (size_t)coll_area_offset(team->slot) +
-                sizeof(struct coll_area);
+    slots.out = (size_t)coll_area_offset(areas, team->slot) + sizeof(struct coll_area);
     slots.in = slots.out + sets / 2;
     slots.each = sets / 2 / (size_t)team->n / 64 * 64;
     return slots;
@@ -31,7 +31,8 @@ static struct slots slots_of(const struct weft_team *team)
 
 bool coll_packed_serves(const struct weft_team *team, size_t element, size_t n)
 {
-    return n >= LEAST_ELEMENTS && team->job->gpu && team->slot < COLL_TEAMS && team->n > 1 &&
+    return n >= LEAST_ELEMENTS && team->job->gpu &&
+           team->slot < team->job->gpu->layout.coll.teams && team->n > 1 &&
            !job_gpu_team_direct(team) && slots_of(team).each >= LEAST_ELEMENTS * element;
 }
 
@@ -117,7 +118,7 @@ weft_status coll_packed_alltoall(struct weft_team *team, const struct coll_packe
     }
     if (!status)
         status = gpu_fill(team->job->gpu, own_at(team, slots.out), 0,
-                          4 * (size_t)coll_set_bytes(team->slot));
+                          4 * (size_t)coll_set_bytes(&team->job->gpu->layout.coll, team->slot));
     if (status) /* the other members must not wait until WEFT_WAIT_LIMIT */
         job_fail(team->job, status, weft_last_error());
     return status;

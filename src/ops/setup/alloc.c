@@ -213,7 +213,7 @@ static struct heap *find_allocator(struct weft_job *job, const void *address, we
         return NULL;
     *kind = WEFT_GPU;
     *offset = (uintptr_t)address - gpu_heap_own(&job->gpu->heap)->base;
-    size_t ours = job->gpu->layout.system_offset + job->gpu->layout.system_bytes;
+    size_t ours = job->gpu->layout.system_bytes;
     return *offset >= ours && *offset < job->gpu->heap.size ? job->gpu->allocator : NULL;
 }
 

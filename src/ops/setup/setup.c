@@ -23,6 +23,19 @@ static weft_status check_attr(const weft_init_attr *attr)
     return WEFT_OK;
 }
 
+static weft_status check_members(const weft_init_attr *attr)
+{
+    if (attr->unique_id && attr->group)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_init: attr has a group and a unique id; PEs are threads or use a "
+                         "unique id, not both");
+    if (attr->teams && (attr->teams < 2 || attr->teams > TEAM_SLOTS))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_init: attr.teams is %d; give 2 to %d, or 0 for %d", attr->teams,
+                         TEAM_SLOTS, TEAM_SLOTS);
+    return base_check_bits("weft_init: attr.flags", attr->flags, WEFT_INIT_GLOBAL_DATA);
+}
+
 WEFT_EXPORT weft_status weft_unique_id_get(weft_unique_id *id)
 {
     if (!id)
@@ -43,12 +56,7 @@ WEFT_EXPORT weft_status weft_init(weft_job **result, const weft_init_attr *given
             return status;
         memcpy(&attr, given, given->size < sizeof attr ? given->size : sizeof attr);
     }
-    if (attr.unique_id && attr.group)
-        return base_fail(WEFT_ERR_ARGUMENT,
-                         "weft_init: attr has a group and a unique id; PEs are threads or use a "
-                         "unique id, not both");
-    weft_status status =
-        base_check_bits("weft_init: attr.flags", attr.flags, WEFT_INIT_GLOBAL_DATA);
+    weft_status status = check_members(&attr);
     if (!status)
         status = config_check();
     if (status)

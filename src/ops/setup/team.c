@@ -74,8 +74,9 @@ static weft_status choose_slot(struct weft_team *parent, int *slot)
             return WEFT_OK;
         }
     }
-    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first",
-                     TEAM_SLOTS);
+    return base_fail(WEFT_ERR_NO_MEMORY, "all %d team slots are in use; destroy a team first%s",
+                     job->most_teams,
+                     job->most_teams < TEAM_SLOTS ? ", or raise weft_init_attr.teams" : "");
 }
 
 static weft_status split_team(struct weft_team *parent, const int *pes, int n, bool member,
