@@ -2,6 +2,7 @@
 /* Loads and launches the library's kernels. See module.h. */
 #include "gpu/module.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,19 @@ void gpu_load_kernels(const struct gpu_api *driver, CUmodule module)
     free(functions);
 }
 
+static weft_status find_functions(const struct gpu_device *device, CUmodule module,
+                                  const char *const *wanted, int count, CUfunction *functions)
+{
+    for (int i = 0; i < count; i++) {
+        CUresult result = device->driver->ModuleGetFunction(&functions[i], module, wanted[i]);
+        if (result)
+            return gpu_api_fail(device->driver, result, "cuModuleGetFunction(%s)", wanted[i]);
+        if (device->driver->FuncLoad)
+            device->driver->FuncLoad(functions[i]); /* see module.h */
+    }
+    return WEFT_OK;
+}
+
 weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_device *device,
                            const char *const *wanted, int count, CUmodule *module,
                            CUfunction *functions, const struct gpu_code **found)
@@ -154,24 +168,88 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
                          device->ordinal, device->name, device->major, device->minor);
     weft_status status =
         amd ? load_amd(image, device, module, found) : load_image(image, device, module, found);
-    for (int i = 0; !status && i < count; i++) {
-        CUresult result = device->driver->ModuleGetFunction(&functions[i], *module, wanted[i]);
-        if (result)
-            status = gpu_api_fail(device->driver, result, "cuModuleGetFunction(%s)", wanted[i]);
-        else if (device->driver->FuncLoad)
-            device->driver->FuncLoad(functions[i]); /* see module.h */
-    }
+    if (!status)
+        status = find_functions(device, *module, wanted, count, functions);
     if (status && *module)
         device->driver->ModuleUnload(*module);
     return status;
+}
+
+/* ---------------------------------------------------------------------- shared by several jobs */
+
+struct shared_module {
+    struct shared_module *next;
+    const struct gpu_image *image;
+    const struct gpu_code *code;
+    CUcontext context;
+    CUmodule module;
+    int users;
+};
+
+static struct shared_module *shared_modules;
+static pthread_mutex_t shared_modules_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static weft_status load_shared(const struct gpu_image *image, const struct gpu_device *device,
+                               const char *const *wanted, int count, struct shared_module **made,
+                               CUfunction *functions)
+{
+    struct shared_module *shared = calloc(1, sizeof *shared);
+    if (!shared)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a list of modules");
+    weft_status status =
+        gpu_image_load(image, device, wanted, count, &shared->module, functions, &shared->code);
+    if (status) {
+        free(shared);
+        return status;
+    }
+    shared->image = image;
+    shared->context = device->context;
+    shared->next = shared_modules;
+    *made = shared_modules = shared;
+    return WEFT_OK;
+}
+
+weft_status gpu_image_share(const struct gpu_image *image, const struct gpu_device *device,
+                            const char *const *wanted, int count, CUmodule *module,
+                            CUfunction *functions, const struct gpu_code **found)
+{
+    *module = NULL;
+    pthread_mutex_lock(&shared_modules_lock);
+    struct shared_module *shared = shared_modules;
+    while (shared && (shared->image != image || shared->context != device->context))
+        shared = shared->next;
+    weft_status status = shared ? find_functions(device, shared->module, wanted, count, functions)
+                                : load_shared(image, device, wanted, count, &shared, functions);
+    if (!status) {
+        shared->users++;
+        *module = shared->module;
+        *found = shared->code;
+    }
+    pthread_mutex_unlock(&shared_modules_lock);
+    return status;
+}
+
+void gpu_image_leave(const struct gpu_device *device, CUmodule module)
+{
+    pthread_mutex_lock(&shared_modules_lock);
+    struct shared_module **at = &shared_modules, *shared;
+    while ((*at)->module != module || (*at)->context != device->context)
+        at = &(*at)->next;
+    shared = *at;
+    if (--shared->users == 0) {
+        *at = shared->next;
+        device->driver->ModuleUnload(module);
+        free(shared);
+    }
+    pthread_mutex_unlock(&shared_modules_lock);
 }
 
 weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device)
 {
     *module = (struct gpu_module){.device = device};
     const struct gpu_code *code;
-    weft_status status = gpu_image_load(&gpu_kernels_image, device, kernel_names, GPU_KERNEL_COUNT,
-                                        &module->module, module->functions, &code);
+    weft_status status = gpu_image_share(&gpu_kernels_image, device, kernel_names, GPU_KERNEL_COUNT,
+                                         &module->module, module->functions, &code);
     if (status)
         *module = (struct gpu_module){0};
     else
@@ -182,7 +260,7 @@ weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *
 void gpu_module_unload(struct gpu_module *module)
 {
     if (module->module)
-        module->device->driver->ModuleUnload(module->module);
+        gpu_image_leave(module->device, module->module);
     *module = (struct gpu_module){0};
 }
 

@@ -47,4 +47,11 @@ weft_status gpu_image_load(const struct gpu_image *image, const struct gpu_devic
                            const char *const *names, int count, CUmodule *module,
                            CUfunction *functions, const struct gpu_code **found);
 
+/* The same, for kernels that keep nothing in their module: jobs of a process share the module in a
+ * context. The last one that calls gpu_image_leave() unloads it. */
+weft_status gpu_image_share(const struct gpu_image *image, const struct gpu_device *device,
+                            const char *const *names, int count, CUmodule *module,
+                            CUfunction *functions, const struct gpu_code **found);
+void gpu_image_leave(const struct gpu_device *device, CUmodule module);
+
 #endif

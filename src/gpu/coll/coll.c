@@ -26,13 +26,13 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     weft_status status = gpu_enter(&gpu->device);
     if (status)
         return status;
-    status = gpu_image_load(&gpu_coll_kernels_image, &gpu->device, coll_kernel_names,
-                            COLL_KERNEL_COUNT, &coll->module, coll->functions, &code);
+    status = gpu_image_share(&gpu_coll_kernels_image, &gpu->device, coll_kernel_names,
+                             COLL_KERNEL_COUNT, &coll->module, coll->functions, &code);
     if (!status) {
         CUresult result = gpu->driver.StreamCreate(&coll->stream, CU_STREAM_NON_BLOCKING);
         if (result) {
             status = gpu_api_fail(&gpu->driver, result, "cuStreamCreate for collectives");
-            gpu->driver.ModuleUnload(coll->module);
+            gpu_image_leave(&gpu->device, coll->module);
         }
     }
     if (!status)
@@ -85,7 +85,7 @@ void gpu_coll_close(struct gpu *gpu)
         return;
     gpu->coll = NULL;
     gpu_engines_close(&coll->engines, gpu);
-    gpu->driver.ModuleUnload(coll->module);
+    gpu_image_leave(&gpu->device, coll->module);
     pthread_mutex_destroy(&coll->lock);
     free(coll);
 }
