@@ -135,10 +135,13 @@ WEFT_DEVICE int look_at_lane(const struct message_call *c, const struct message_
     return waiting != WAIT_ON;
 }
 
-WEFT_DEVICE uint64_t slot_part(const struct message_call *c, const struct message_state *state)
+WEFT_DEVICE uint64_t slot_part(const struct message_call *c, const struct message_lane *lane,
+                               const struct message_state *state)
 {
     uint64_t left = state->end - state->at;
-    return left < c->layout.slot_bytes ? left : c->layout.slot_bytes;
+    int own = lane->member == c->me && lane->receives != MESSAGE_COPIES;
+    uint32_t most = c->layout.slot_bytes[own];
+    return left < most ? left : most;
 }
 
 /* All threads of the block copy a slot of the lane. */
@@ -148,16 +151,18 @@ WEFT_DEVICE void move_slot(const struct message_call *c, const struct message_la
     if (lane->receives == MESSAGE_COPIES) {
         weft_dev_move(message_of(c, lane, lane->n + state->message).address + state->at,
                       message_of(c, lane, state->message).address + state->at,
-                      (size_t)slot_part(c, state), weft_dev_thread_x(), weft_dev_block_dim_x(), 0);
+                      (size_t)slot_part(c, lane, state), weft_dev_thread_x(),
+                      weft_dev_block_dim_x(), 0);
         return;
     }
     unsigned slot = (unsigned)(state->used % MESSAGE_SLOTS);
     int receiver = lane->receives ? c->me : lane->member;
     int sender = lane->receives ? lane->member : c->me;
-    char *ring = c->area[receiver] + message_slot_at(&c->layout, (unsigned)sender, channel, slot);
+    char *ring = c->area[receiver] +
+                 message_slot_at(&c->layout, (unsigned)receiver, (unsigned)sender, channel, slot);
     char *own = message_of(c, lane, state->message).address + state->at;
     weft_dev_move(lane->receives ? own : ring, lane->receives ? ring : own,
-                  (size_t)slot_part(c, state), weft_dev_thread_x(), weft_dev_block_dim_x(),
+                  (size_t)slot_part(c, lane, state), weft_dev_thread_x(), weft_dev_block_dim_x(),
                   lane->receives);
 }
 
@@ -168,7 +173,7 @@ WEFT_DEVICE void pass_slot(const struct message_call *c, const struct message_la
 {
     struct wait_progress begin = {0, 0, 0};
     unsigned slot = (unsigned)(state->used % MESSAGE_SLOTS);
-    uint64_t bytes = message_of(c, lane, state->message).bytes, part = slot_part(c, state);
+    uint64_t bytes = message_of(c, lane, state->message).bytes, part = slot_part(c, lane, state);
     uint64_t at = lane->receives ? message_taken_at(&c->layout, c->me, channel)
                                  : message_came_at(&c->layout, c->me, channel, slot);
     state->used++;

@@ -3,7 +3,8 @@
  * (message_kernel.h) and the code that launches it share. Plain C that nvcc compiles too.
  *
  * A lane is the way from one member to another. It has channels, each with a ring of MESSAGE_SLOTS
- * slots in the receiver's GPU memory. A message is divided among as many channels as pay, which
+ * slots in the receiver's GPU memory; those of the lane from a member to itself are small, as such
+ * messages are mostly copied. A message is divided among as many channels as pay, which
  * both ends know, and a channel moves its parts slot by slot, in the order of the messages. Block b
  * of a kernel serves a channel with the same number of all lanes of the member, in both directions,
  * and moves whichever lane can move. So it waits for the blocks of that channel at other members
@@ -45,7 +46,7 @@ struct message_lane {
 
 /* Where things are in a member's area: the same at all. */
 struct message_layout {
-    uint32_t slot_bytes;
+    uint32_t slot_bytes[2];     /* [1]: of the lane from a member to itself */
     uint16_t members, channels; /* at most MESSAGE_CHANNELS */
 };
 
@@ -86,19 +87,22 @@ WEFT_DEV_BOTH uint64_t message_came_at(const struct message_layout *l, unsigned 
            8 * (((uint64_t)sender * l->channels + channel) * MESSAGE_SLOTS + slot);
 }
 
-/* slot 0 of member 0: a multiple of MESSAGE_GRAIN. */
-WEFT_DEV_BOTH uint64_t message_slot_at(const struct message_layout *l, unsigned sender,
-                                       unsigned channel, unsigned slot)
+/* A slot in the receiver's area, a multiple of MESSAGE_GRAIN: behind the words the rings of the
+ * other senders, then the receiver's own. */
+WEFT_DEV_BOTH uint64_t message_slot_at(const struct message_layout *l, unsigned receiver,
+                                       unsigned sender, unsigned channel, unsigned slot)
 {
     uint64_t words = message_came_at(l, l->members, 0, 0);
-    return (words + MESSAGE_GRAIN - 1) / MESSAGE_GRAIN * MESSAGE_GRAIN +
-           (((uint64_t)sender * l->channels + channel) * MESSAGE_SLOTS + slot) *
-               (uint64_t)l->slot_bytes;
+    uint64_t rings = (words + MESSAGE_GRAIN - 1) / MESSAGE_GRAIN * MESSAGE_GRAIN;
+    uint64_t lane_slots = (uint64_t)l->channels * MESSAGE_SLOTS;
+    uint64_t before = sender == receiver ? l->members - 1u : sender - (sender > receiver);
+    return rings + before * lane_slots * l->slot_bytes[0] +
+           ((uint64_t)channel * MESSAGE_SLOTS + slot) * l->slot_bytes[sender == receiver];
 }
 
 static inline uint64_t message_area_bytes(const struct message_layout *l)
 {
-    return message_slot_at(l, l->members, 0, 0);
+    return message_slot_at(l, 0, 0, l->channels, 0);
 }
 
 /* The word of a slot in its use number `use`. */

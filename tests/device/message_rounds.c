@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     struct weft_dev_box *box = symmetric(sizeof *box), seen = {0};
     common.reporting = (struct gpu_reporting){box, symmetric(sizeof(uint64_t)),
                                               (REMOVED ? 1 : 30) * (uint64_t)1000000000};
-    common.layout = (struct message_layout){SLOT, MEMBERS, CHANNELS};
+    common.layout = (struct message_layout){{SLOT, SLOT / 2}, MEMBERS, CHANNELS};
     for (int i = 0; i < MEMBERS; i++) {
         windows[i] = symmetric(sizeof(struct window));
         common.area[i] = symmetric(message_area_bytes(&common.layout));

@@ -55,15 +55,22 @@ static weft_status agree(struct weft_team *team, struct members_record *mine)
     return status;
 }
 
-/* As many channels as leave slots that pay. */
+/* As many channels as leave slots that pay. The other members share what the smallest slots of the
+ * member's own leave. */
 static struct message_layout lay_out(int members, size_t room, int most)
 {
-    size_t each = room / (size_t)members / MESSAGE_SLOTS;
-    struct message_layout l = {0, (uint16_t)members, (uint16_t)(most > 0 ? most : 1)};
-    while (l.channels > 1 && each / l.channels < LEAST_SLOT)
+    size_t others = (size_t)members - 1, channel_slots = (size_t)members * MESSAGE_SLOTS;
+    struct message_layout l = {.slot_bytes = {0, LEAST_SLOT},
+                               .members = (uint16_t)members,
+                               .channels = (uint16_t)(most > 0 ? most : 1)};
+    while (l.channels > 1 && room / channel_slots / l.channels < LEAST_SLOT)
         l.channels /= 2;
-    size_t slot = each / l.channels / MESSAGE_GRAIN * MESSAGE_GRAIN;
-    l.slot_bytes = (uint32_t)(slot < MOST_SLOT ? slot : MOST_SLOT);
+    size_t slots = room / MESSAGE_SLOTS / l.channels;
+    size_t slot = others ? (slots - LEAST_SLOT) / others : slots;
+    l.slot_bytes[0] =
+        (uint32_t)(slot < MOST_SLOT ? slot / MESSAGE_GRAIN * MESSAGE_GRAIN : MOST_SLOT);
+    if (!others)
+        l.slot_bytes[1] = l.slot_bytes[0];
     return l;
 }
 

@@ -14,11 +14,9 @@
 #include "ops/stream/events.h"
 #include "ops/stream/stream.h"
 
-/* The rings are those of messages.h, in fewer slots. */
+/* Words behind the area of messages.h. */
 struct stream_area {
-    char *rings;           /* [sender][slot][slot_bytes] */
     uint64_t *full, *busy; /* [member][slot] */
-    size_t slot_bytes;
 };
 
 size_t messages_stream_bytes(int members)
@@ -29,14 +27,24 @@ size_t messages_stream_bytes(int members)
 static struct stream_area area_of(const struct weft_messages *m)
 {
     const struct message_layout *l = &m->call.layout;
-    char *base = m->memory;
     struct stream_area area = {
-        .rings = base + message_slot_at(l, 0, 0, 0),
-        .full = (uint64_t *)(void *)(base + message_area_bytes(l)),
-        .slot_bytes = (size_t)l->channels * l->slot_bytes,
+        .full = (uint64_t *)(void *)((char *)m->memory + message_area_bytes(l)),
     };
     area.busy = area.full + (size_t)l->members * MESSAGE_SLOTS;
     return area;
+}
+
+/* The rings are those of messages.h, with the slots of all channels as one. */
+static size_t slot_bytes_of(const struct message_layout *l, int receiver, int sender)
+{
+    return (size_t)l->channels * l->slot_bytes[receiver == sender];
+}
+
+static char *slot_of(const struct weft_messages *m, int receiver, int sender, size_t slot)
+{
+    const struct message_layout *l = &m->call.layout;
+    return (char *)m->memory + message_slot_at(l, (unsigned)receiver, (unsigned)sender, 0, 0) +
+           slot * slot_bytes_of(l, receiver, sender);
 }
 
 /* Waits for a word of this PE, and sets it to its other value. */
@@ -58,9 +66,10 @@ static weft_status send_part(struct weft_messages *m, struct message_stream *s, 
     weft_status status =
         take_word(m, &area.busy[(size_t)member * MESSAGE_SLOTS + slot], 0, s->stream);
     return status ? status
-                  : weft_put_signal_on_stream(
-                        m->team->job->default_ctx, area.rings + mine * area.slot_bytes, from, bytes,
-                        &area.full[mine], 1, WEFT_SIGNAL_SET, m->team->pes[member], s->stream);
+                  : weft_put_signal_on_stream(m->team->job->default_ctx,
+                                              slot_of(m, member, m->team->me, slot), from, bytes,
+                                              &area.full[mine], 1, WEFT_SIGNAL_SET,
+                                              m->team->pes[member], s->stream);
 }
 
 static weft_status receive_part(struct weft_messages *m, struct message_stream *s, int member,
@@ -71,7 +80,7 @@ static weft_status receive_part(struct weft_messages *m, struct message_stream *
     size_t slot = s->slots++ % MESSAGE_SLOTS, theirs = (size_t)member * MESSAGE_SLOTS + slot;
     weft_status status = take_word(m, &area.full[theirs], 1, s->stream);
     if (!status)
-        status = weft_get_on_stream(job->default_ctx, to, area.rings + theirs * area.slot_bytes,
+        status = weft_get_on_stream(job->default_ctx, to, slot_of(m, m->team->me, member, slot),
                                     bytes, job->pe, s->stream);
     return status ? status
                   : weft_signal_on_stream(job->default_ctx,
@@ -82,7 +91,7 @@ static weft_status receive_part(struct weft_messages *m, struct message_stream *
 static weft_status move_message(struct weft_messages *m, struct message_stream *s,
                                 const weft_message *message)
 {
-    size_t most = area_of(m).slot_bytes;
+    size_t most = slot_bytes_of(&m->call.layout, m->team->me, message->member);
     weft_status status = WEFT_OK;
     for (size_t at = 0; at < message->bytes && !status; at += most) {
         size_t part = message->bytes - at < most ? message->bytes - at : most;
