@@ -106,6 +106,7 @@ extern struct environment {
     int most_sms; /* -1: nothing */
     int blocking; /* 0, 1; -1: nothing */
     bool sockets; /* path net uses no RDMA */
+    size_t message_room; /* bytes for the messages of a communicator */
 } environment;
 
 /* Reads NCCL's variables, at the first call, and reports what each one did. Before any call of

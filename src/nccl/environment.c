@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-struct environment environment = {.most_sms = -1, .blocking = -1};
+struct environment environment = {.most_sms = -1, .blocking = -1, .message_room = 4 << 20};
 
 static char excluded[64]; /* from WEFT_PATH */
 
@@ -81,6 +81,20 @@ static void cta_policy(const char *value, char *words)
     } else {
         snprintf(words, WORDS, "no effect: only ZERO has one");
     }
+}
+
+static void buffsize(const char *value, char *words)
+{
+    enum { MOST_MIB = 1024 };
+    char *end;
+    unsigned long long bytes = strtoull(value, &end, 0);
+    if (*end || bytes < 1 || bytes >> 20 > MOST_MIB) {
+        snprintf(words, WORDS, "no effect: give 1 to %d, in bytes", MOST_MIB << 20);
+        return;
+    }
+    environment.message_room = bytes;
+    snprintf(words, WORDS, "messages of a communicator pass through %llu bytes of GPU memory",
+             bytes);
 }
 
 static void comm_blocking(const char *value, char *words)
@@ -232,6 +246,7 @@ static const struct {
     {"NCCL_MAX_CTAS", max_ctas},
     {"NCCL_MAX_NCHANNELS", max_ctas},
     {"NCCL_CTA_POLICY", cta_policy},
+    {"NCCL_BUFFSIZE", buffsize},
     {"NCCL_COMM_BLOCKING", comm_blocking},
     {"NCCL_P2P_DISABLE", p2p_disable},
     {"NCCL_P2P_LEVEL", p2p_level},

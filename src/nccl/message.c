@@ -4,13 +4,13 @@
 
 #include <stdlib.h>
 
-enum { ROOM = 8 << 20, LEAST_EACH = 4 << 10 };
+enum { LEAST_EACH = 4 << 10 };
 
 ncclResult_t messages_open(ncclComm_t comm)
 {
-    size_t least = (size_t)comm->size * LEAST_EACH;
+    size_t least = (size_t)comm->size * LEAST_EACH, room = environment.message_room;
     return nccl_result(
-        weft_messages_create(comm->team, ROOM > least ? ROOM : least, &comm->messages));
+        weft_messages_create(comm->team, room > least ? room : least, &comm->messages));
 }
 
 /* The memory ends with the job. */

@@ -55,6 +55,9 @@ static void memory_and_teams(int teams)
     OK(status);
     const struct gpu_heap *heap = &job->gpu->heap;
     size_t whole = job->gpu->layout.system_bytes + ROOM;
+    if (weft_my_pe(job) == 0)
+        fprintf(stderr, "%d PEs, %d teams: the library takes %zu bytes, the heap has %zu\n", n,
+                teams, job->gpu->layout.system_bytes, heap->backed);
     CHECK(teams > 2 || heap->backed <= MOST_BYTES);
     CHECK(heap->unit <= GRAIN && heap->backed <= whole + 2 * heap->unit);
     for (int i = 0; i < most; i++)

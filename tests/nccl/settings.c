@@ -127,6 +127,8 @@ static void variables(ncclUniqueId id)
     CHECK(strstr(log, "NCCL_IB_HCA=mlx5: no effect with NCCL_IB_DISABLE=1"));
     CHECK(strstr(log, "NCCL_COMM_BLOCKING=0: communicators are set up by a thread"));
     CHECK(strstr(log, "NCCL_MIN_CTAS has no effect"));
+    CHECK(strstr(log,
+                 "NCCL_BUFFSIZE=1000000: messages of a communicator pass through 1000000 bytes"));
     CHECK(!strstr(log, "Weft 0")); /* NCCL_DEBUG_SUBSYS leaves INIT out */
 }
 
@@ -143,6 +145,7 @@ static void weft_wins(ncclUniqueId id)
     CHECK(strstr(log, "NCCL_SOCKET_IFNAME=^lo: no effect without NCCL_IB_DISABLE=1"));
     CHECK(strstr(log, "NCCL_IB_HCA==none_0:1: no effect: there is no such adapter\n"));
     CHECK(strstr(log, "Weft "));
+    CHECK(strstr(log, "NCCL_BUFFSIZE=8M: no effect: give 1 to 1073741824, in bytes\n"));
 }
 
 static void policy(ncclUniqueId id)
@@ -228,12 +231,12 @@ int main(int argc, char **argv)
          2,
          {"NCCL_MAX_CTAS=8", "NCCL_MAX_NCHANNELS=3", "NCCL_MIN_CTAS=2", "NCCL_P2P_DISABLE=1",
           "NCCL_SHM_DISABLE=0", "NCCL_IB_DISABLE=1", "NCCL_SOCKET_IFNAME==lo", "NCCL_IB_HCA=mlx5",
-          "NCCL_COMM_BLOCKING=0", "NCCL_DEBUG_SUBSYS=ENV,NET"}},
+          "NCCL_COMM_BLOCKING=0", "NCCL_DEBUG_SUBSYS=ENV,NET", "NCCL_BUFFSIZE=1000000"}},
         {"weft_wins",
          weft_wins,
          2,
          {"NCCL_MAX_CTAS=8", "WEFT_COLL_SMS=16", "NCCL_P2P_LEVEL=LOC", "WEFT_PATH=p2p,staged",
-          "NCCL_SOCKET_IFNAME=^lo", "NCCL_IB_HCA==none_0:1"}},
+          "NCCL_SOCKET_IFNAME=^lo", "NCCL_IB_HCA==none_0:1", "NCCL_BUFFSIZE=8M"}},
         {"policy", policy, 2, {"NCCL_CTA_POLICY=EFFICIENCY|ZERO"}},
         {"parameters", parameters, 1, {"NCCL_MAX_CTAS=300"}},
     };
