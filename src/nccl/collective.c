@@ -33,6 +33,11 @@ size_t type_bytes(ncclDataType_t type)
     return (unsigned)type < ncclNumTypes ? types[type].bytes : 0;
 }
 
+const char *type_name(ncclDataType_t type)
+{
+    return types[type].name;
+}
+
 const char *operation_name(enum operation what)
 {
     static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
@@ -243,7 +248,7 @@ weft_status collective_call(const struct nccl_call *call)
     return status;
 }
 
-ncclResult_t collective_run(const struct nccl_call *call)
+ncclResult_t collective_run(struct nccl_call *call)
 {
     struct nccl_call c = *call;
     if (!c.n)
@@ -251,11 +256,16 @@ ncclResult_t collective_run(const struct nccl_call *call)
     if (!c.comm->stage)
         fill_unused(&c);
     pthread_mutex_lock(&c.comm->order);
+    if (c.comm->profiler)
+        profiler_enqueue_begins(call, 1);
+    c.comm->begun[c.what]++;
     ncclResult_t result = comm_follow(c.comm, c.stream);
     if (!result)
         result = comm_result(c.comm, c.comm->stage ? staged_run(&c) : collective_call(&c));
     if (!result)
         result = comm_note(c.comm, c.stream);
+    if (c.comm->profiler)
+        profiler_enqueue_ends(call, 1);
     pthread_mutex_unlock(&c.comm->order);
     return result;
 }
@@ -272,11 +282,10 @@ static void report_ignored(const struct nccl_call *call, const ncclCollConfig_t 
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     char names[256];
-    int n = snprintf(names, sizeof names, "%s%s%s%s%s", is_set(config->minCTAs) ? " minCTAs" : "",
+    int n = snprintf(names, sizeof names, "%s%s%s%s", is_set(config->minCTAs) ? " minCTAs" : "",
                      is_set(config->nvlsCTAs) ? " nvlsCTAs" : "",
                      is_set(config->cgaClusterSize) ? " cgaClusterSize" : "",
-                     config->algSelection ? " algSelection" : "",
-                     config->userProfilerTag ? " userProfilerTag" : "");
+                     config->algSelection ? " algSelection" : "");
     if (n && !atomic_flag_test_and_set(&reported))
         nccl_info(call->comm, "COLL", "%sConfig: no effect in Weft:%s", operation_name(call->what),
                   names);
@@ -295,6 +304,7 @@ static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfi
                          config->maxCTAs);
     call->limited = is_set(config->maxCTAs) || config->CTAPolicy == 2; /* NCCL_CTA_POLICY_ZERO */
     call->most_sms = config->CTAPolicy == 2 ? 0 : config->maxCTAs;
+    call->events.tag = config->userProfilerTag;
     report_ignored(call, config);
     return ncclSuccess;
 }

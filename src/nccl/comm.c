@@ -162,6 +162,8 @@ static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
         comm->most_sms = config->maxCTAs;
     if (HAS(config, CTAPolicy) && config->CTAPolicy == 2) /* NCCL_CTA_POLICY_ZERO */
         comm->most_sms = 0;
+    if (HAS(config, commName) && config->commName)
+        comm->name = strdup(config->commName);
     if (HAS(config, numRmaSig) && config->numRmaSig != NCCL_CONFIG_UNDEF_INT) {
         if (config->numRmaSig < 1 || config->numRmaSig > MOST_SIGNALS)
             return nccl_fail(ncclInvalidArgument, "config->numRmaSig is %d: give 1 to %d",
@@ -225,8 +227,10 @@ static ncclResult_t open_job(ncclComm_t comm)
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;
-    if (!result)
+    if (!result) {
         show_pairs(comm);
+        profiler_open(comm);
+    }
     return result;
 }
 
@@ -234,6 +238,7 @@ static void close_job(ncclComm_t comm)
 {
     if (!comm->job)
         return;
+    profiler_close(comm);
     messages_close(comm);
     signals_close(comm);
     if (comm->last_event)
@@ -339,6 +344,15 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n)
     return result;
 }
 
+/* FNV-1a. */
+static uint64_t hash_of(const ncclUniqueId *id)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof id->internal; i++)
+        hash = (hash ^ (unsigned char)id->internal[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const ncclUniqueId *id,
                        int rank, const ncclConfig_t *config)
 {
@@ -359,6 +373,7 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
     if (!comm)
         return nccl_fail(ncclSystemError, "%s: no memory", function);
     memcpy(&comm->id, id, sizeof comm->id);
+    comm->hash = hash_of(id);
     comm->context = driver_context();
     comm->device = driver_device();
     ncclResult_t result = read_config(comm, config);
@@ -492,7 +507,8 @@ static void end_comm(ncclComm_t comm, int state)
     atomic_store(&comm->state, state);
     if (state == COMM_FREED) {
         free(comm->factors);
-        free(comm->spares);
+        free(comm->cards);
+        free(comm->name);
     }
 }
 

@@ -22,6 +22,28 @@ struct process_ranks {
     struct ncclComm *comms[];
 };
 
+enum operation {
+    ALL_REDUCE,
+    REDUCE,
+    REDUCE_SCATTER,
+    BROADCAST,
+    ALL_GATHER,
+    ALL_TO_ALL,
+    GATHER,
+    SCATTER,
+    PUT_SIGNAL,
+    SEND,
+    RECV,
+    WAIT_SIGNAL,
+    OPERATIONS
+};
+
+/* What a rank gives the others when a communicator is made. */
+struct rank_card {
+    ncclUniqueId spare; /* for ncclCommShrink() */
+    int first_of_node;
+};
+
 enum comm_state { COMM_STARTING = 1, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_FREED };
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
@@ -38,9 +60,11 @@ struct ncclComm {
     weft_ctx *ctx;
     weft_unique_id id;
     struct process_ranks *process; /* or NULL */
-    ncclUniqueId *spares;          /* an id of each rank, for ncclCommShrink() */
-    bool shrunk;                   /* the spares may have been used */
-    int rank, size, most_sms;
+    uint64_t hash;                 /* of the id */
+    char *name;                    /* of the configuration, or NULL */
+    struct rank_card *cards;       /* of each rank */
+    bool shrunk;                   /* the spare ids may have been used */
+    int rank, size, nodes, most_sms;
     int device;              /* of CUDA, -1: not known yet */
     void *context;           /* of the driver, current in the thread that made the communicator */
     bool blocking, threaded; /* threaded: `starter` has not been joined */
@@ -58,6 +82,9 @@ struct ncclComm {
     uint64_t last_capture; /* the capture that it belongs to, or 0 */
     pthread_t checked;     /* thread whose waits notice an abort */
     bool has_checked;
+    uint64_t begun[OPERATIONS];            /* calls of each kind, under `order` */
+    const struct profiler_table *profiler; /* NULL: there is no plugin */
+    void *profiler_context;
     struct factor *factors; /* of ncclRedOpCreatePreMulSum(), by number */
     int n_factors;
 };
@@ -92,6 +119,15 @@ ncclResult_t nccl_result(weft_status status);
 /* NCCL_DEBUG=INFO: one line of a subsystem of NCCL_DEBUG_SUBSYS. */
 void nccl_info(const struct ncclComm *comm, const char *subsystem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* NCCL_DEBUG=WARN: one line about what is no failure of a call. */
+void nccl_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* As NCCL declares it for plugins. */
+typedef void (*nccl_plugin_log_function)(int level, unsigned long flags, const char *file, int line,
+                                         const char *format, ...);
+void nccl_plugin_log(int level, unsigned long flags, const char *file, int line, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
 
 /* Whether a list of subsystems has one. */
 bool debug_list_has(const char *list, const char *name);
@@ -168,24 +204,17 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
 
 /* ----------------------------------------------------------------------------------- derive.c */
 
-/* Collective, when a communicator is made: exchanges the spare ids. */
+/* Collective, when a communicator is made: exchanges comm->cards. */
 ncclResult_t derive_open(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------------ group.c */
 
-enum operation {
-    ALL_REDUCE,
-    REDUCE,
-    REDUCE_SCATTER,
-    BROADCAST,
-    ALL_GATHER,
-    ALL_TO_ALL,
-    GATHER,
-    SCATTER,
-    PUT_SIGNAL,
-    SEND,
-    RECV,
-    WAIT_SIGNAL
+/* Handles of a profiler plugin, or NULL. */
+struct call_events {
+    void *group_api, *api; /* of the program's calls */
+    void *group, *work;    /* of what is enqueued */
+    void *launch;
+    uint64_t tag; /* of ncclCollConfig_t */
 };
 
 struct nccl_call {
@@ -205,6 +234,7 @@ struct nccl_call {
     struct factor factor; /* a copy: the operator may be destroyed before the group ends */
     bool limited;         /* to most_sms, by ncclCollConfig_t; 0: copy engines */
     int most_sms;
+    struct call_events events;
 };
 
 struct ncclWindow_vidmem {
@@ -215,7 +245,7 @@ struct ncclWindow_vidmem {
 };
 
 /* Makes a call, or keeps it for the end of the group. */
-ncclResult_t group_add(const struct nccl_call *call);
+ncclResult_t group_add(struct nccl_call *call);
 
 /* Starts a communicator, or keeps it for the end of the group. */
 ncclResult_t group_start_comm(ncclComm_t comm);
@@ -226,9 +256,10 @@ ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(nc
 
 /* ------------------------------------------------------------------------------- collective.c */
 
-ncclResult_t collective_run(const struct nccl_call *call);
+ncclResult_t collective_run(struct nccl_call *call);
 const char *operation_name(enum operation what);
 size_t type_bytes(ncclDataType_t type); /* 0: no type */
+const char *type_name(ncclDataType_t type);
 
 /* The call of Weft for a collective. */
 weft_status collective_call(const struct nccl_call *call);
@@ -248,7 +279,7 @@ ncclResult_t messages_open(ncclComm_t comm);
 void messages_close(ncclComm_t comm);
 
 /* Runs the sends and receives of a group. */
-ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);
+ncclResult_t messages_run(ncclComm_t comm, struct nccl_call *calls, int n);
 
 /* ------------------------------------------------------------------------------- one_sided.c */
 
@@ -258,5 +289,29 @@ ncclResult_t signals_open(ncclComm_t comm);
 /* A put with a signal, a signal, or a wait for signals. */
 ncclResult_t signal_run(const struct nccl_call *call);
 void signals_close(ncclComm_t comm);
+
+/* -------------------------------------------------------------------------------- profiler.c */
+
+/* When a communicator has been made: sets comm->profiler where there is a plugin. The other
+ * functions are for communicators that have one. */
+void profiler_open(ncclComm_t comm);
+void profiler_close(ncclComm_t comm);
+
+/* A call of the program, in `depth` groups. */
+void profiler_call_begins(struct nccl_call *call, int depth);
+void profiler_call_ends(const struct nccl_call *call);
+
+/* The end of this thread's group, or of a call outside of one: before its calls run, and after.
+ * Also without a plugin. */
+void profiler_group_runs(void);
+void profiler_group_ends(void);
+
+/* Calls of a group that are of one communicator. */
+void profiler_batch_begins(struct nccl_call *calls, int n);
+void profiler_batch_ends(const struct nccl_call *calls);
+
+/* A collective, or messages that are enqueued together. The caller holds comm->order. */
+void profiler_enqueue_begins(struct nccl_call *calls, int n);
+void profiler_enqueue_ends(const struct nccl_call *calls, int n);
 
 #endif

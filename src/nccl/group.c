@@ -39,7 +39,7 @@ static ncclResult_t no_memory(void)
     return nccl_fail(ncclSystemError, "no memory for the calls of a group");
 }
 
-static ncclResult_t run_one(const struct nccl_call *call)
+static ncclResult_t run_one(struct nccl_call *call)
 {
     switch (call->what) {
     case SEND:
@@ -53,14 +53,38 @@ static ncclResult_t run_one(const struct nccl_call *call)
     }
 }
 
-ncclResult_t group_add(const struct nccl_call *call)
+/* A call outside of a group. */
+static ncclResult_t run_alone(struct nccl_call *call)
+{
+    if (!call->comm->profiler)
+        return run_one(call);
+    profiler_group_runs();
+    profiler_batch_begins(call, 1);
+    ncclResult_t result = run_one(call);
+    profiler_batch_ends(call);
+    return result;
+}
+
+static ncclResult_t add_call(struct nccl_call *call)
 {
     if (!group.depth)
-        return run_one(call);
+        return run_alone(call);
     if (!make_room(&group.calls, group.n_calls, &group.room, sizeof *group.calls))
         return group.error = no_memory();
     group.calls[group.n_calls++] = *call;
     return ncclSuccess;
+}
+
+ncclResult_t group_add(struct nccl_call *call)
+{
+    if (!call->comm->profiler)
+        return add_call(call);
+    profiler_call_begins(call, group.depth);
+    ncclResult_t result = add_call(call);
+    profiler_call_ends(call);
+    if (!group.depth)
+        profiler_group_ends();
+    return result;
 }
 
 ncclResult_t group_start_comm(ncclComm_t comm)
@@ -149,6 +173,8 @@ static ncclResult_t run_batch(ncclComm_t comm, void *argument)
         free(messages);
         return result;
     }
+    if (comm->profiler)
+        profiler_batch_begins(batch->calls, batch->n);
     for (int i = 0; i < batch->n && !result; i++)
         if (is_message(&batch->calls[i]))
             messages[n++] = batch->calls[i];
@@ -159,6 +185,8 @@ static ncclResult_t run_batch(ncclComm_t comm, void *argument)
     for (int i = 0; i < batch->n && !result; i++)
         if (batch->calls[i].what == WAIT_SIGNAL)
             result = run_one(&batch->calls[i]);
+    if (comm->profiler)
+        profiler_batch_ends(batch->calls);
     comm_leave(comm);
     free(messages);
     return result;
@@ -263,7 +291,9 @@ ncclResult_t ncclGroupEnd(void)
         return ncclSuccess;
     struct call_group whole = group;
     memset(&group, 0, sizeof group);
+    profiler_group_runs();
     ncclResult_t result = whole.error ? whole.error : run_group(&whole);
+    profiler_group_ends();
     free(whole.calls);
     free(whole.starts);
     return result;
@@ -276,6 +306,7 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
     if (!group.depth)
         return nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
     if (!--group.depth) {
+        profiler_group_ends();
         free(group.calls);
         free(group.starts);
         memset(&group, 0, sizeof group);

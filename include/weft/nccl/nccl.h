@@ -120,7 +120,7 @@ typedef struct {
             NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                    \
     }
 
-/* Of one collective. Checked; nothing in it has an effect. */
+/* Of one collective. maxCTAs, CTAPolicy and userProfilerTag have an effect. */
 typedef struct {
     size_t size;
     unsigned magic, version;
