@@ -237,6 +237,23 @@ static void fill_unused(struct nccl_call *c)
         c->src = c->dst;
 }
 
+weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan)
+{
+    static const char *const names[] = {
+        [ALL_REDUCE] = "allreduce", [REDUCE] = "reduce",        [REDUCE_SCATTER] = "reducescatter",
+        [BROADCAST] = "broadcast",  [ALL_GATHER] = "allgather", [ALL_TO_ALL] = "alltoall",
+        [GATHER] = "gather",        [SCATTER] = "scatter",
+    };
+    *plan = (weft_coll_plan){.size = sizeof *plan,
+                             .operation = names[call->what],
+                             .bytes = call->n * types[call->type].bytes,
+                             .type = types[call->type].type,
+                             .sms = call->limited ? call->most_sms : -1};
+    /* Averages and sums with a factor have the same kernels. */
+    plan->op = call->factor.used ? WEFT_AVG : operators[call->op];
+    return weft_coll_plan_query(call->comm->team, plan);
+}
+
 weft_status collective_call(const struct nccl_call *call)
 {
     weft_team *team = call->comm->team;

@@ -261,6 +261,9 @@ const char *operation_name(enum operation what);
 size_t type_bytes(ncclDataType_t type); /* 0: no type */
 const char *type_name(ncclDataType_t type);
 
+/* How Weft would run a collective. */
+weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan);
+
 /* The call of Weft for a collective. */
 weft_status collective_call(const struct nccl_call *call);
 

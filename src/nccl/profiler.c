@@ -25,6 +25,8 @@ enum {
     EVENTS_BELOW_COLL = EVENTS_BELOW | 7 << 12,
 };
 
+enum { WARP = 32 }; /* threads */
+
 enum { STATE_GROUP_STARTED = 23, STATE_GROUP_ENDS = 24 };
 
 /* As version 7 of the interface has it. The events of each older version are the beginnings of
@@ -331,7 +333,13 @@ static void *start_coll(const struct nccl_call *call)
     event.coll.root = call->root;
     event.coll.type = type_name(call->type);
     event.coll.algorithm = "unknown";
-    event.coll.protocol = "unknown";
+    event.coll.protocol = "";
+    weft_coll_plan plan;
+    if (!collective_plan(call, &plan) && plan.agreed) {
+        event.coll.algorithm = plan.algorithm;
+        event.coll.channels = (uint8_t)plan.blocks;
+        event.coll.warps = (uint8_t)(plan.threads / WARP);
+    }
     event.coll.group = call->events.group;
     event.coll.tag = call->events.tag;
     return start_event(call->comm, &event);

@@ -158,10 +158,10 @@ static unsigned long number_of(const void *handle)
 static void write_work(const struct descriptor *d)
 {
     if (d->type == 2)
-        write_line(" Coll %s number %llu %p %p %zu %s root %d, %d channels of %d warps, %s %s",
-                   d->coll.function, (unsigned long long)d->coll.number, d->coll.src, d->coll.dst,
-                   d->coll.count, d->coll.type, d->coll.root, d->coll.channels, d->coll.warps,
-                   d->coll.algorithm, d->coll.protocol);
+        write_line(" Coll %s number %llu %p %p %zu %s root %d, %s%s on %d, %s", d->coll.function,
+                   (unsigned long long)d->coll.number, d->coll.src, d->coll.dst, d->coll.count,
+                   d->coll.type, d->coll.root, d->coll.algorithm, d->coll.protocol,
+                   d->coll.channels, d->coll.warps ? "with warps" : "without warps");
     else
         write_line(" P2p %s %p %zu %s peer %d", d->p2p.function, d->p2p.buffer, d->p2p.count,
                    d->p2p.type, d->p2p.peer);

@@ -156,7 +156,7 @@ typedef struct ncclParamHandle *ncclParamHandle_t;
 typedef struct {
     size_t size;
     unsigned magic, version;
-    float estimatedTime; /* seconds */
+    float estimatedTime; /* microseconds */
 } ncclSimInfo_t;
 
 #define NCCL_SIM_INFO_INITIALIZER                                                                  \
