@@ -67,6 +67,10 @@ ncclResult_t comm_enter(ncclComm_t comm, const char *function)
     else if (state == COMM_FAILED || error)
         result = nccl_fail((ncclResult_t)error, "%s: the communicator has failed: %s", function,
                            comm->sentence);
+    else if (state == COMM_SUSPENDED)
+        result = nccl_fail(ncclInvalidUsage,
+                           "%s: the communicator is suspended; call ncclCommResume() at every rank",
+                           function);
     else if (state != COMM_READY)
         result = nccl_fail(ncclInvalidUsage, "%s: the communicator has been finalized", function);
     if (result)
@@ -112,6 +116,7 @@ ncclResult_t comm_note(ncclComm_t comm, weft_stream stream)
         result = driver_event_record(comm->last_event, stream);
     comm->last = stream;
     comm->last_capture = driver_capture(stream);
+    comm->captured |= comm->last_capture != 0;
     return result;
 }
 
@@ -218,6 +223,8 @@ static ncclResult_t open_job(ncclComm_t comm)
         result = nccl_result(weft_team_limit_sms(comm->team, comm->most_sms));
     if (!result)
         result = signals_open(comm);
+    if (!result && comm->kept_signals)
+        result = signals_restore(comm);
     if (!result)
         result = messages_open(comm);
     if (!result)
@@ -234,11 +241,10 @@ static ncclResult_t open_job(ncclComm_t comm)
     return result;
 }
 
-static void close_job(ncclComm_t comm)
+void comm_close_job(ncclComm_t comm)
 {
     if (!comm->job)
         return;
-    profiler_close(comm);
     messages_close(comm);
     signals_close(comm);
     if (comm->last_event)
@@ -247,19 +253,22 @@ static void close_job(ncclComm_t comm)
     weft_set_interrupt(comm->job, is_aborted, comm);
     weft_finalize(comm->job);
     comm->job = NULL;
+    comm->has_checked = false;
 }
 
 static ncclResult_t start_here(ncclComm_t comm)
 {
     atomic_fetch_add(&comm->inside, 1); /* another thread may abort */
+    void *context = driver_context();
     driver_set_context(comm->context);
     ncclResult_t result = open_job(comm);
     if (result) {
         comm_failed(comm, result);
         if (comm->job)
             weft_cancel(comm->job, comm->sentence);
-        close_job(comm);
+        comm_close_job(comm);
     }
+    driver_set_context(context);
     atomic_store(&comm->state, result ? COMM_FAILED : COMM_READY);
     comm_leave(comm);
     return result;
@@ -464,7 +473,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_l
 
 /* ------------------------------------------------------------------------------------- end */
 
-static void join_starter(ncclComm_t comm)
+void comm_join_starter(ncclComm_t comm)
 {
     if (comm->threaded)
         pthread_join(comm->starter, NULL);
@@ -474,7 +483,7 @@ static void join_starter(ncclComm_t comm)
 static ncclResult_t close_one(ncclComm_t comm, void *nothing)
 {
     (void)nothing;
-    close_job(comm);
+    comm_close_job(comm);
     return ncclSuccess;
 }
 
@@ -496,12 +505,13 @@ static void end_comm(ncclComm_t comm, int state)
 {
     void *context = driver_context();
     struct process_ranks *ranks = comm->process;
-    join_starter(comm);
+    comm_join_starter(comm);
     driver_set_context(comm->context);
+    profiler_close(comm);
     if (ranks)
         end_of_process(ranks);
     else
-        close_job(comm);
+        comm_close_job(comm);
     comm->process = NULL;
     driver_set_context(context);
     atomic_store(&comm->state, state);
@@ -509,6 +519,7 @@ static void end_comm(ncclComm_t comm, int state)
         free(comm->factors);
         free(comm->cards);
         free(comm->name);
+        free(comm->kept_signals);
     }
 }
 
@@ -542,7 +553,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (result)
         return result;
     atomic_store(&comm->aborted, 1);
-    join_starter(comm);
+    comm_join_starter(comm);
     if (comm->job)
         weft_cancel(comm->job, "ncclCommAbort");
     while (atomic_load(&comm->inside))
@@ -586,40 +597,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     comm_leave(comm);
     *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
     return ncclSuccess;
-}
-
-ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *bytes)
-{
-    ncclResult_t result = comm_enter(comm, "ncclCommMemStats");
-    if (result)
-        return result;
-    weft_gpu_info gpu = {.size = sizeof gpu};
-    if (!bytes || (unsigned)stat > ncclStatGpuMemTotal)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommMemStats: statistic %d%s", (int)stat,
-                           bytes ? "" : ", and the result is null");
-    else
-        result = nccl_result(weft_gpu_query(comm->job, &gpu));
-    if (!result)
-        *bytes = stat < ncclStatGpuMemPersist ? 0 : gpu.heap_backed;
-    comm_leave(comm);
-    return result;
-}
-
-ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
-{
-    (void)flags;
-    ncclResult_t result = comm_check(comm, "ncclCommSuspend");
-    return result ? result
-                  : nccl_fail(ncclInvalidUsage, "ncclCommSuspend is not supported: a communicator "
-                                                "keeps its memory");
-}
-
-ncclResult_t ncclCommResume(ncclComm_t comm)
-{
-    ncclResult_t result = comm_check(comm, "ncclCommResume");
-    return result
-               ? result
-               : nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
 }
 
 #define QUERY(function, parameter, value)                                                          \

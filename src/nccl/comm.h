@@ -44,7 +44,14 @@ struct rank_card {
     int first_of_node;
 };
 
-enum comm_state { COMM_STARTING = 1, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_FREED };
+enum comm_state {
+    COMM_STARTING = 1,
+    COMM_READY,
+    COMM_FAILED,
+    COMM_SUSPENDED,
+    COMM_FINALIZED,
+    COMM_FREED
+};
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
 struct ncclComm {
@@ -74,7 +81,10 @@ struct ncclComm {
     char *stage;       /* of staged.c; NULL: collectives use the program's memory */
     int n_signals;
     struct signal_stream *signal_streams; /* under `order` */
-    uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
+    uint64_t *signals;      /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
+    uint64_t *kept_signals; /* the same while the communicator is suspended */
+    int windows;            /* symmetric ones */
+    bool captured;          /* a graph may have calls of it */
     /* Collectives of one communicator run one after the other, on any stream. */
     pthread_mutex_t order;
     weft_stream last;      /* the stream of the last one */
@@ -195,6 +205,12 @@ ncclResult_t comm_result(ncclComm_t comm, weft_status status);
 /* Makes a communicator in the calling thread, or with config->blocking == 0 in one of its own. */
 ncclResult_t comm_start(ncclComm_t comm);
 
+/* Waits for the thread in which it is made. */
+void comm_join_starter(ncclComm_t comm);
+
+/* Ends the job, and frees its memory. Collective. */
+void comm_close_job(ncclComm_t comm);
+
 /* Notes why a communicator could not be started. */
 void comm_not_started(ncclComm_t comm, ncclResult_t result);
 
@@ -292,6 +308,11 @@ ncclResult_t signals_open(ncclComm_t comm);
 /* A put with a signal, a signal, or a wait for signals. */
 ncclResult_t signal_run(const struct nccl_call *call);
 void signals_close(ncclComm_t comm);
+
+/* Keeps the signals that have not been waited for, and gives them back to a job that has none.
+ * Collective. */
+ncclResult_t signals_keep(ncclComm_t comm);
+ncclResult_t signals_restore(ncclComm_t comm);
 
 /* -------------------------------------------------------------------------------- profiler.c */
 

@@ -50,7 +50,9 @@ ncclResult_t derive_open(ncclComm_t comm)
     ncclResult_t result = ncclGetUniqueId(&own.spare);
     if (!result)
         result = exchange(comm, &own, sizeof own, &every);
+    free(comm->cards);
     comm->cards = every;
+    comm->nodes = 0;
     for (int rank = 0; rank < comm->size && comm->cards; rank++)
         comm->nodes += comm->cards[rank].first_of_node;
     return result;

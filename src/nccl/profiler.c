@@ -172,7 +172,7 @@ void profiler_open(ncclComm_t comm)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_plugin);
     const struct profiler_table *table = plugin.table;
-    if (!table)
+    if (!table || comm->profiler)
         return;
     int *mask = (int *)&plugin.mask;
     ncclResult_t result = plugin.version == 4

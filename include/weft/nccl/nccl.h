@@ -143,7 +143,8 @@ typedef struct {
     int opCnt, peer, sigIdx, ctx;
 } ncclWaitSignalDesc_t;
 
-/* Bytes of GPU memory of a communicator. */
+/* Bytes of GPU memory of a communicator. ncclStatGpuMemSuspended: 1 while it is suspended, else 0.
+ */
 typedef enum {
     ncclStatGpuMemSuspend,
     ncclStatGpuMemSuspended,
