@@ -40,10 +40,11 @@ const char *type_name(ncclDataType_t type)
 
 const char *operation_name(enum operation what)
 {
-    static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
-                                        "ncclBroadcast", "ncclAllGather", "ncclAlltoAll",
-                                        "ncclGather",    "ncclScatter",   "ncclPutSignal",
-                                        "ncclSend",      "ncclRecv",      "ncclWaitSignal"};
+    static const char *const names[] = {
+#define NCCL_NAME(id, name) "nccl" name,
+        NCCL_OPERATIONS(NCCL_NAME)
+#undef NCCL_NAME
+    };
     return names[what];
 }
 
@@ -275,7 +276,7 @@ ncclResult_t collective_run(struct nccl_call *call)
     pthread_mutex_lock(&c.comm->order);
     if (c.comm->profiler)
         profiler_enqueue_begins(call, 1);
-    c.comm->begun[c.what]++;
+    state_begin(c.comm, c.what);
     ncclResult_t result = comm_follow(c.comm, c.stream);
     if (!result)
         result = comm_result(c.comm, c.comm->stage ? staged_run(&c) : collective_call(&c));

@@ -38,6 +38,7 @@ static ncclResult_t comm_failed(ncclComm_t comm, ncclResult_t result)
     pthread_mutex_lock(&lock);
     if (!atomic_load(&comm->error)) {
         snprintf(comm->sentence, sizeof comm->sentence, "%s", nccl_sentence());
+        state_failed(comm);
         atomic_store(&comm->error, (int)result);
     }
     pthread_mutex_unlock(&lock);
@@ -134,7 +135,8 @@ static ncclComm_t new_comm(int rank, int size)
     comm->n_signals = 1;
     comm->blocking = true;
     pthread_mutex_init(&comm->order, NULL);
-    atomic_store(&comm->state, COMM_STARTING);
+    state_open(comm);
+    state_set(comm, COMM_STARTING);
     pthread_mutex_lock(&lock);
     comm->next = all;
     all = comm;
@@ -234,6 +236,7 @@ static ncclResult_t open_job(ncclComm_t comm)
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;
+    state_describe(comm);
     if (!result) {
         show_pairs(comm);
         profiler_open(comm);
@@ -269,7 +272,7 @@ static ncclResult_t start_here(ncclComm_t comm)
         comm_close_job(comm);
     }
     driver_set_context(context);
-    atomic_store(&comm->state, result ? COMM_FAILED : COMM_READY);
+    state_set(comm, result ? COMM_FAILED : COMM_READY);
     comm_leave(comm);
     return result;
 }
@@ -283,7 +286,7 @@ static void *start_in_thread(void *argument)
 void comm_not_started(ncclComm_t comm, ncclResult_t result)
 {
     comm_failed(comm, result);
-    atomic_store(&comm->state, COMM_FAILED);
+    state_set(comm, COMM_FAILED);
 }
 
 ncclResult_t comm_start(ncclComm_t comm)
@@ -386,6 +389,7 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
     comm->context = driver_context();
     comm->device = driver_device();
     ncclResult_t result = read_config(comm, config);
+    state_describe(comm);
     if (environment.most_sms >= 0)
         comm->most_sms = environment.most_sms;
     if (environment.blocking >= 0)
@@ -397,7 +401,7 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
             return result;
         *made = NULL;
     }
-    atomic_store(&comm->state, COMM_FREED);
+    state_set(comm, COMM_FREED);
     return result;
 }
 
@@ -514,7 +518,7 @@ static void end_comm(ncclComm_t comm, int state)
         comm_close_job(comm);
     comm->process = NULL;
     driver_set_context(context);
-    atomic_store(&comm->state, state);
+    state_set(comm, state);
     if (state == COMM_FREED) {
         free(comm->factors);
         free(comm->cards);

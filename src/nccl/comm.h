@@ -14,6 +14,8 @@
 #include <weft/nccl/nccl.h>
 #include <weft/stream.h>
 
+#include "nccl/state.h"
+
 /* All ranks of a communicator in one process: PEs that are threads while they start, end, or run a
  * group. */
 struct process_ranks {
@@ -22,35 +24,10 @@ struct process_ranks {
     struct ncclComm *comms[];
 };
 
-enum operation {
-    ALL_REDUCE,
-    REDUCE,
-    REDUCE_SCATTER,
-    BROADCAST,
-    ALL_GATHER,
-    ALL_TO_ALL,
-    GATHER,
-    SCATTER,
-    PUT_SIGNAL,
-    SEND,
-    RECV,
-    WAIT_SIGNAL,
-    OPERATIONS
-};
-
 /* What a rank gives the others when a communicator is made. */
 struct rank_card {
     ncclUniqueId spare; /* for ncclCommShrink() */
     int first_of_node;
-};
-
-enum comm_state {
-    COMM_STARTING = 1,
-    COMM_READY,
-    COMM_FAILED,
-    COMM_SUSPENDED,
-    COMM_FINALIZED,
-    COMM_FREED
 };
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
@@ -92,7 +69,8 @@ struct ncclComm {
     uint64_t last_capture; /* the capture that it belongs to, or 0 */
     pthread_t checked;     /* thread whose waits notice an abort */
     bool has_checked;
-    uint64_t begun[OPERATIONS];            /* calls of each kind, under `order` */
+    struct nccl_entry *seen; /* by `weft attach`, or &unseen */
+    struct nccl_entry unseen;
     const struct profiler_table *profiler; /* NULL: there is no plugin */
     void *profiler_context;
     struct factor *factors; /* of ncclRedOpCreatePreMulSum(), by number */
@@ -313,6 +291,19 @@ void signals_close(ncclComm_t comm);
  * Collective. */
 ncclResult_t signals_keep(ncclComm_t comm);
 ncclResult_t signals_restore(ncclComm_t comm);
+
+/* ----------------------------------------------------------------------------------- state.c */
+
+/* Gives a new communicator its entry, and the entry what is known later. */
+void state_open(ncclComm_t comm);
+void state_describe(ncclComm_t comm);
+
+void state_set(ncclComm_t comm, enum comm_state state);
+void state_failed(ncclComm_t comm); /* comm->sentence */
+
+/* Counts a call that is enqueued, and gives the calls before it. */
+void state_begin(ncclComm_t comm, enum operation what);
+uint64_t state_count(ncclComm_t comm, enum operation what);
 
 /* -------------------------------------------------------------------------------- profiler.c */
 

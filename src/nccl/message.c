@@ -66,7 +66,7 @@ ncclResult_t messages_run(ncclComm_t comm, struct nccl_call *calls, int n)
     if (comm->profiler)
         profiler_enqueue_begins(calls, n);
     for (int i = 0; i < n; i++)
-        comm->begun[calls[i].what]++;
+        state_begin(comm, calls[i].what);
     ncclResult_t result = comm_follow(comm, calls[0].stream);
     if (!result)
         result = join_streams(comm, calls, n);

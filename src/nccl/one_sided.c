@@ -81,6 +81,7 @@ ncclResult_t signal_run(const struct nccl_call *call)
     size_t bytes = call->n * type_bytes(call->type);
     weft_stream stream = call->stream;
     weft_status status;
+    state_begin(comm, call->what);
     if (call->what == WAIT_SIGNAL) {
         status =
             weft_signal_wait_on_stream(comm->ctx, &comm->signals[theirs], WEFT_GE, call->n, stream);

@@ -325,7 +325,7 @@ static void *start_coll(const struct nccl_call *call)
 {
     struct profiler_event event = {.type = EVENT_COLL};
     event.parent = plugin.version == 4 ? call->events.group : call->events.api;
-    event.coll.number = call->comm->begun[call->what];
+    event.coll.number = state_count(call->comm, call->what);
     event.coll.function = function_name(call);
     event.coll.src = call->src;
     event.coll.dst = call->dst;

@@ -66,7 +66,7 @@ ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
         result = suspend(comm);
     if (!result) {
         comm_join_starter(comm);
-        atomic_store(&comm->state, COMM_SUSPENDED);
+        state_set(comm, COMM_SUSPENDED);
         comm_close_job(comm);
     }
     driver_set_context(context);
@@ -82,7 +82,7 @@ ncclResult_t ncclCommResume(ncclComm_t comm)
     if (atomic_load(&comm->state) != COMM_SUSPENDED)
         return nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
     memcpy(&comm->id, &comm->cards[0].spare, sizeof comm->id);
-    atomic_store(&comm->state, COMM_STARTING);
+    state_set(comm, COMM_STARTING);
     return group_start_comm(comm);
 }
 
