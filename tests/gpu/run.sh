@@ -360,7 +360,7 @@ group_nccl() {
             run_alone "nccl $row" "$build/bin/nccl_${row%% *}" ${row#* }
         done
     done
-    for case in splits errors dies aborts any_time later grows shrinks windows large; do
+    for case in splits errors dies aborts any_time later grows shrinks suspends windows large; do
         run_alone "nccl $case" "$build/bin/nccl_lives" "$case"
     done
 }

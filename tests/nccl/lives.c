@@ -316,6 +316,15 @@ static uint64_t memory_of(ncclComm_t comm, ncclCommMemStat_t stat)
     return bytes;
 }
 
+static size_t free_memory(void)
+{
+    int (*get)(size_t *, size_t *);
+    size_t left = 0, all = 0;
+    load_function(dlopen("libcuda.so.1", RTLD_NOW), &get, "cuMemGetInfo_v2");
+    CHECK(!get(&left, &all));
+    return left;
+}
+
 /* What stands in the way of it, at every rank. */
 static void check_obstacles(ncclComm_t comm)
 {
@@ -372,7 +381,9 @@ static void suspends(ncclUniqueId id)
         CHECK(memory_of(comm, ncclStatGpuMemSuspend) > 0);
         CHECK(memory_of(comm, ncclStatGpuMemSuspended) == 0);
         CHECK(memory_of(comm, ncclStatGpuMemPersist) == 0);
+        size_t before = free_memory(), held = memory_of(comm, ncclStatGpuMemSuspend);
         OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+        CHECK(free_memory() >= before + held);
         CHECK(memory_of(comm, ncclStatGpuMemSuspended) == 1);
         CHECK(memory_of(comm, ncclStatGpuMemTotal) == 0);
         FAILS(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidUsage,
