@@ -65,14 +65,21 @@ int cmd_attach(int argc, char **argv)
     cli_parse(&argp, argc, argv, 0, &options);
     struct boxes_job job;
     char why[512];
-    if (!boxes_read(options.pid, &job, why, sizeof why)) {
+    struct communicators all = {0};
+    bool found = boxes_read(options.pid, &job, why, sizeof why);
+    attach_communicators_read(options.pid, &job, &all);
+    if (!found && !all.count) {
         fprintf(stderr, "weft attach: %s\n", why);
         return EXIT_FAULT;
     }
-    if (options.json)
-        attach_json(stdout, &job);
-    else
-        attach_text(stdout, &job, options.history);
+    if (options.json) {
+        attach_json(stdout, &job, &all);
+    } else {
+        if (found)
+            attach_text(stdout, &job, options.history);
+        attach_communicators_text(stdout, &all);
+    }
+    communicators_free(&all);
     boxes_free(&job);
     return EXIT_GOOD;
 }

@@ -121,6 +121,10 @@ static bool follow_waits(const struct boxes_job *job, int start, char *sentence,
 void attach_diagnose(const struct boxes_job *job, char *sentence, size_t bytes)
 {
     const struct boxes_pe *alone = NULL;
+    if (!job->count) {
+        snprintf(sentence, bytes, "the process is in no job, or its job is still starting");
+        return;
+    }
     if (describe_dead(job, sentence, bytes))
         return;
     for (int i = 0; i < job->count; i++) {

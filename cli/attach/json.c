@@ -58,7 +58,26 @@ static json_t *paths_json(const struct boxes_pe *pe)
     return object;
 }
 
-void attach_json(FILE *to, const struct boxes_job *job)
+static json_t *communicator_json(const struct communicators *all, int i)
+{
+    const struct communicator *one = &all->ranks[i];
+    json_t *calls = json_object(), *behind = json_object();
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)one->hash);
+    for (int f = 0; f < COMMUNICATORS_FUNCTIONS; f++) {
+        uint64_t late = communicators_behind(all, i, f);
+        json_object_set_new(calls, communicators_function(f),
+                            json_integer((json_int_t)one->calls[f]));
+        if (late)
+            json_object_set_new(behind, communicators_function(f), json_integer((json_int_t)late));
+    }
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:o}", "hash", hash, "name",
+                     one->name, "rank", one->rank, "size", one->size, "pid", one->pid, "device",
+                     one->device, "state", one->state, "failure", one->failure, "calls", calls,
+                     "behind", behind);
+}
+
+void attach_json(FILE *to, const struct boxes_job *job, const struct communicators *communicators)
 {
     char sentence[512];
     json_t *pes = json_array();
@@ -75,7 +94,11 @@ void attach_json(FILE *to, const struct boxes_job *job)
                            "proxy", proxy(pe, job->now_ns), "paths", paths_json(pe)));
     }
     attach_diagnose(job, sentence, sizeof sentence);
-    json_t *all = json_pack("{s:o, s:s}", "pes", pes, "diagnosis", sentence);
+    json_t *list = json_array();
+    for (int i = 0; i < communicators->count; i++)
+        json_array_append_new(list, communicator_json(communicators, i));
+    json_t *all =
+        json_pack("{s:o, s:s, s:o}", "pes", pes, "diagnosis", sentence, "communicators", list);
     json_dumpf(all, to, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     fputc('\n', to);
     json_decref(all);

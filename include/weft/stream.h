@@ -77,6 +77,28 @@ weft_status weft_team_limit_sms(weft_team *team, int sms);
  * sms: 0: copy engines; -1: the team's limit; others as above. */
 weft_status weft_team_use_sms(weft_team *team, int sms);
 
+/* How a collective would run. */
+typedef struct weft_coll_plan {
+    size_t size;           /* set by the caller: sizeof(weft_coll_plan) */
+    const char *operation; /* set by the caller: "allreduce", as `weft explain coll` names it */
+    size_t bytes;   /* set by the caller: of the vector of a broadcast or reduction, else a block */
+    weft_type type; /* set by the caller, with op: of a reduction */
+    weft_op op;
+    int sms;               /* set by the caller: as weft_team_use_sms() takes it */
+    const char *algorithm; /* as `weft explain coll` names it; the text remains */
+    int blocks, threads;   /* of each kernel */
+    double us;             /* the model's time when the GPUs reach it together, in microseconds */
+    int agreed; /* 0: the members have not agreed on rates yet, as they do at the first collective
+                 */
+} weft_coll_plan;
+
+/* Reports the algorithm that the team would choose now for memory that is not symmetric, and its
+ * time by the model of `weft explain coll`: nothing runs, and other members need not call. Before
+ * the team's first collective on GPU memory it uses this machine's rates and settings.
+ * Errors: WEFT_ERR_ARGUMENT (null, size, no such operation, 0 bytes, sms), _TYPE and _OP (of a
+ * reduction), _UNSUPPORTED (kernels do not serve the team, or it has one member), _FINALIZED. */
+weft_status weft_coll_plan_query(weft_team *team, weft_coll_plan *plan);
+
 /* Collectives, as those of weft.h without _on_stream, in stream order. Collective over the team, in
  * the same order at every member, with the same sizes, types, operations and roots. Where a team's
  * collectives are on several streams, or the host calls some of them, the program orders them. The

@@ -376,6 +376,7 @@ FUNCTIONS = {
     "weft_broadcast": "ipppzi",
     "weft_broadcast_on_stream": "ipppzip",
     "weft_cancel": "ips",
+    "weft_coll_plan_query": "ipp",
     "weft_collect": "ipppz",
     "weft_collect_on_stream": "ipppzp",
     "weft_copy_flush": "ipp",

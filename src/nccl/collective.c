@@ -33,12 +33,18 @@ size_t type_bytes(ncclDataType_t type)
     return (unsigned)type < ncclNumTypes ? types[type].bytes : 0;
 }
 
+const char *type_name(ncclDataType_t type)
+{
+    return types[type].name;
+}
+
 const char *operation_name(enum operation what)
 {
-    static const char *const names[] = {"ncclAllReduce", "ncclReduce",    "ncclReduceScatter",
-                                        "ncclBroadcast", "ncclAllGather", "ncclAlltoAll",
-                                        "ncclGather",    "ncclScatter",   "ncclPutSignal",
-                                        "ncclSend",      "ncclRecv",      "ncclWaitSignal"};
+    static const char *const names[] = {
+#define NCCL_NAME(id, name) "nccl" name,
+        NCCL_OPERATIONS(NCCL_NAME)
+#undef NCCL_NAME
+    };
     return names[what];
 }
 
@@ -232,6 +238,23 @@ static void fill_unused(struct nccl_call *c)
         c->src = c->dst;
 }
 
+weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan)
+{
+    static const char *const names[] = {
+        [ALL_REDUCE] = "allreduce", [REDUCE] = "reduce",        [REDUCE_SCATTER] = "reducescatter",
+        [BROADCAST] = "broadcast",  [ALL_GATHER] = "allgather", [ALL_TO_ALL] = "alltoall",
+        [GATHER] = "gather",        [SCATTER] = "scatter",
+    };
+    *plan = (weft_coll_plan){.size = sizeof *plan,
+                             .operation = names[call->what],
+                             .bytes = call->n * types[call->type].bytes,
+                             .type = types[call->type].type,
+                             .sms = call->limited ? call->most_sms : -1};
+    /* Averages and sums with a factor have the same kernels. */
+    plan->op = call->factor.used ? WEFT_AVG : operators[call->op];
+    return weft_coll_plan_query(call->comm->team, plan);
+}
+
 weft_status collective_call(const struct nccl_call *call)
 {
     weft_team *team = call->comm->team;
@@ -243,7 +266,7 @@ weft_status collective_call(const struct nccl_call *call)
     return status;
 }
 
-ncclResult_t collective_run(const struct nccl_call *call)
+ncclResult_t collective_run(struct nccl_call *call)
 {
     struct nccl_call c = *call;
     ncclResult_t result = c.launched ? driver_event_record(c.launched, c.stream) : ncclSuccess;
@@ -252,11 +275,16 @@ ncclResult_t collective_run(const struct nccl_call *call)
     if (!c.comm->stage)
         fill_unused(&c);
     pthread_mutex_lock(&c.comm->order);
+    if (c.comm->profiler)
+        profiler_enqueue_begins(call, 1);
+    state_begin(c.comm, c.what);
     result = comm_follow(c.comm, c.stream);
     if (!result)
         result = comm_result(c.comm, c.comm->stage ? staged_run(&c) : collective_call(&c));
     if (!result)
         result = comm_note(c.comm, c.stream);
+    if (c.comm->profiler)
+        profiler_enqueue_ends(call, 1);
     pthread_mutex_unlock(&c.comm->order);
     return result;
 }
@@ -273,11 +301,10 @@ static void report_ignored(const struct nccl_call *call, const ncclCollConfig_t 
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     char names[256];
-    int n = snprintf(names, sizeof names, "%s%s%s%s%s", is_set(config->minCTAs) ? " minCTAs" : "",
+    int n = snprintf(names, sizeof names, "%s%s%s%s", is_set(config->minCTAs) ? " minCTAs" : "",
                      is_set(config->nvlsCTAs) ? " nvlsCTAs" : "",
                      is_set(config->cgaClusterSize) ? " cgaClusterSize" : "",
-                     config->algSelection ? " algSelection" : "",
-                     config->userProfilerTag ? " userProfilerTag" : "");
+                     config->algSelection ? " algSelection" : "");
     if (n && !atomic_flag_test_and_set(&reported))
         nccl_info(call->comm, "COLL", "%sConfig: no effect in Weft:%s", operation_name(call->what),
                   names);
@@ -299,6 +326,7 @@ static ncclResult_t read_call_config(struct nccl_call *call, const ncclCollConfi
     call->most_sms = config->CTAPolicy == 2 ? 0 : config->maxCTAs;
     if (config->size >= offsetof(ncclCollConfig_t, launchCompletionEvent) + sizeof(cudaEvent_t))
         call->launched = config->launchCompletionEvent;
+    call->events.tag = config->userProfilerTag;
     report_ignored(call, config);
     return ncclSuccess;
 }

@@ -38,6 +38,7 @@ static ncclResult_t comm_failed(ncclComm_t comm, ncclResult_t result)
     pthread_mutex_lock(&lock);
     if (!atomic_load(&comm->error)) {
         snprintf(comm->sentence, sizeof comm->sentence, "%s", nccl_sentence());
+        state_failed(comm);
         atomic_store(&comm->error, (int)result);
     }
     pthread_mutex_unlock(&lock);
@@ -67,6 +68,10 @@ ncclResult_t comm_enter(ncclComm_t comm, const char *function)
     else if (state == COMM_FAILED || error)
         result = nccl_fail((ncclResult_t)error, "%s: the communicator has failed: %s", function,
                            comm->sentence);
+    else if (state == COMM_SUSPENDED)
+        result = nccl_fail(ncclInvalidUsage,
+                           "%s: the communicator is suspended; call ncclCommResume() at every rank",
+                           function);
     else if (state != COMM_READY)
         result = nccl_fail(ncclInvalidUsage, "%s: the communicator has been finalized", function);
     if (result)
@@ -112,6 +117,7 @@ ncclResult_t comm_note(ncclComm_t comm, weft_stream stream)
         result = driver_event_record(comm->last_event, stream);
     comm->last = stream;
     comm->last_capture = driver_capture(stream);
+    comm->captured |= comm->last_capture != 0;
     return result;
 }
 
@@ -129,7 +135,8 @@ static ncclComm_t new_comm(int rank, int size)
     comm->n_signals = 1;
     comm->blocking = true;
     pthread_mutex_init(&comm->order, NULL);
-    atomic_store(&comm->state, COMM_STARTING);
+    state_open(comm);
+    state_set(comm, COMM_STARTING);
     pthread_mutex_lock(&lock);
     comm->next = all;
     all = comm;
@@ -162,6 +169,8 @@ static ncclResult_t read_config(ncclComm_t comm, const ncclConfig_t *config)
         comm->most_sms = config->maxCTAs;
     if (HAS(config, CTAPolicy) && config->CTAPolicy == 2) /* NCCL_CTA_POLICY_ZERO */
         comm->most_sms = 0;
+    if (HAS(config, commName) && config->commName)
+        comm->name = strdup(config->commName);
     if (HAS(config, numRmaSig) && config->numRmaSig != NCCL_CONFIG_UNDEF_INT) {
         if (config->numRmaSig < 1 || config->numRmaSig > MOST_SIGNALS)
             return nccl_fail(ncclInvalidArgument, "config->numRmaSig is %d: give 1 to %d",
@@ -216,6 +225,8 @@ static ncclResult_t open_job(ncclComm_t comm)
         result = nccl_result(weft_team_limit_sms(comm->team, comm->most_sms));
     if (!result)
         result = signals_open(comm);
+    if (!result && comm->kept_signals)
+        result = signals_restore(comm);
     if (!result)
         result = messages_open(comm);
     if (!result)
@@ -225,12 +236,15 @@ static ncclResult_t open_job(ncclComm_t comm)
     weft_gpu_info gpu = {.size = sizeof gpu};
     if (!result && !weft_gpu_query(comm->job, &gpu))
         comm->device = gpu.ordinal;
-    if (!result)
+    state_describe(comm);
+    if (!result) {
         show_pairs(comm);
+        profiler_open(comm);
+    }
     return result;
 }
 
-static void close_job(ncclComm_t comm)
+void comm_close_job(ncclComm_t comm)
 {
     if (!comm->job)
         return;
@@ -242,20 +256,23 @@ static void close_job(ncclComm_t comm)
     weft_set_interrupt(comm->job, is_aborted, comm);
     weft_finalize(comm->job);
     comm->job = NULL;
+    comm->has_checked = false;
 }
 
 static ncclResult_t start_here(ncclComm_t comm)
 {
     atomic_fetch_add(&comm->inside, 1); /* another thread may abort */
+    void *context = driver_context();
     driver_set_context(comm->context);
     ncclResult_t result = open_job(comm);
     if (result) {
         comm_failed(comm, result);
         if (comm->job)
             weft_cancel(comm->job, comm->sentence);
-        close_job(comm);
+        comm_close_job(comm);
     }
-    atomic_store(&comm->state, result ? COMM_FAILED : COMM_READY);
+    driver_set_context(context);
+    state_set(comm, result ? COMM_FAILED : COMM_READY);
     comm_leave(comm);
     return result;
 }
@@ -269,7 +286,7 @@ static void *start_in_thread(void *argument)
 void comm_not_started(ncclComm_t comm, ncclResult_t result)
 {
     comm_failed(comm, result);
-    atomic_store(&comm->state, COMM_FAILED);
+    state_set(comm, COMM_FAILED);
 }
 
 ncclResult_t comm_start(ncclComm_t comm)
@@ -339,6 +356,15 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n)
     return result;
 }
 
+/* FNV-1a. */
+static uint64_t hash_of(const ncclUniqueId *id)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof id->internal; i++)
+        hash = (hash ^ (unsigned char)id->internal[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const ncclUniqueId *id,
                        int rank, const ncclConfig_t *config)
 {
@@ -359,9 +385,11 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
     if (!comm)
         return nccl_fail(ncclSystemError, "%s: no memory", function);
     memcpy(&comm->id, id, sizeof comm->id);
+    comm->hash = hash_of(id);
     comm->context = driver_context();
     comm->device = driver_device();
     ncclResult_t result = read_config(comm, config);
+    state_describe(comm);
     if (environment.most_sms >= 0)
         comm->most_sms = environment.most_sms;
     if (environment.blocking >= 0)
@@ -373,7 +401,7 @@ ncclResult_t comm_make(const char *function, ncclComm_t *made, int size, const n
             return result;
         *made = NULL;
     }
-    atomic_store(&comm->state, COMM_FREED);
+    state_set(comm, COMM_FREED);
     return result;
 }
 
@@ -449,7 +477,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comms, int devices, const int *device_l
 
 /* ------------------------------------------------------------------------------------- end */
 
-static void join_starter(ncclComm_t comm)
+void comm_join_starter(ncclComm_t comm)
 {
     if (comm->threaded)
         pthread_join(comm->starter, NULL);
@@ -459,7 +487,7 @@ static void join_starter(ncclComm_t comm)
 static ncclResult_t close_one(ncclComm_t comm, void *nothing)
 {
     (void)nothing;
-    close_job(comm);
+    comm_close_job(comm);
     return ncclSuccess;
 }
 
@@ -481,18 +509,21 @@ static void end_comm(ncclComm_t comm, int state)
 {
     void *context = driver_context();
     struct process_ranks *ranks = comm->process;
-    join_starter(comm);
+    comm_join_starter(comm);
     driver_set_context(comm->context);
+    profiler_close(comm);
     if (ranks)
         end_of_process(ranks);
     else
-        close_job(comm);
+        comm_close_job(comm);
     comm->process = NULL;
     driver_set_context(context);
-    atomic_store(&comm->state, state);
+    state_set(comm, state);
     if (state == COMM_FREED) {
         free(comm->factors);
-        free(comm->spares);
+        free(comm->cards);
+        free(comm->name);
+        free(comm->kept_signals);
     }
 }
 
@@ -526,7 +557,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (result)
         return result;
     atomic_store(&comm->aborted, 1);
-    join_starter(comm);
+    comm_join_starter(comm);
     if (comm->job)
         weft_cancel(comm->job, "ncclCommAbort");
     while (atomic_load(&comm->inside))
@@ -570,40 +601,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     comm_leave(comm);
     *error = state == COMM_STARTING ? ncclInProgress : (ncclResult_t)atomic_load(&comm->error);
     return ncclSuccess;
-}
-
-ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *bytes)
-{
-    ncclResult_t result = comm_enter(comm, "ncclCommMemStats");
-    if (result)
-        return result;
-    weft_gpu_info gpu = {.size = sizeof gpu};
-    if (!bytes || (unsigned)stat > ncclStatGpuMemTotal)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommMemStats: statistic %d%s", (int)stat,
-                           bytes ? "" : ", and the result is null");
-    else
-        result = nccl_result(weft_gpu_query(comm->job, &gpu));
-    if (!result)
-        *bytes = stat < ncclStatGpuMemPersist ? 0 : gpu.heap_backed;
-    comm_leave(comm);
-    return result;
-}
-
-ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
-{
-    (void)flags;
-    ncclResult_t result = comm_check(comm, "ncclCommSuspend");
-    return result ? result
-                  : nccl_fail(ncclInvalidUsage, "ncclCommSuspend is not supported: a communicator "
-                                                "keeps its memory");
-}
-
-ncclResult_t ncclCommResume(ncclComm_t comm)
-{
-    ncclResult_t result = comm_check(comm, "ncclCommResume");
-    return result
-               ? result
-               : nccl_fail(ncclInvalidUsage, "ncclCommResume: the communicator is not suspended");
 }
 
 #define QUERY(function, parameter, value)                                                          \

@@ -14,6 +14,8 @@
 #include <weft/nccl/nccl.h>
 #include <weft/stream.h>
 
+#include "nccl/state.h"
+
 /* All ranks of a communicator in one process: PEs that are threads while they start, end, or run a
  * group. */
 struct process_ranks {
@@ -22,7 +24,11 @@ struct process_ranks {
     struct ncclComm *comms[];
 };
 
-enum comm_state { COMM_STARTING = 1, COMM_READY, COMM_FAILED, COMM_FINALIZED, COMM_FREED };
+/* What a rank gives the others when a communicator is made. */
+struct rank_card {
+    ncclUniqueId spare; /* for ncclCommShrink() */
+    int first_of_node;
+};
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
 struct ncclComm {
@@ -38,9 +44,11 @@ struct ncclComm {
     weft_ctx *ctx;
     weft_unique_id id;
     struct process_ranks *process; /* or NULL */
-    ncclUniqueId *spares;          /* an id of each rank, for ncclCommShrink() */
-    bool shrunk;                   /* the spares may have been used */
-    int rank, size, most_sms;
+    uint64_t hash;                 /* of the id */
+    char *name;                    /* of the configuration, or NULL */
+    struct rank_card *cards;       /* of each rank */
+    bool shrunk;                   /* the spare ids may have been used */
+    int rank, size, nodes, most_sms;
     int device;              /* of CUDA, -1: not known yet */
     void *context;           /* of the driver, current in the thread that made the communicator */
     bool blocking, threaded; /* threaded: `starter` has not been joined */
@@ -50,7 +58,10 @@ struct ncclComm {
     char *stage;       /* of staged.c; NULL: collectives use the program's memory */
     int n_signals;
     struct signal_stream *signal_streams; /* under `order` */
-    uint64_t *signals; /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
+    uint64_t *signals;      /* [sender][n_signals] in symmetric GPU memory: not waited for yet */
+    uint64_t *kept_signals; /* the same while the communicator is suspended */
+    int windows;            /* symmetric ones */
+    bool captured;          /* a graph may have calls of it */
     /* Collectives of one communicator run one after the other, on any stream. */
     pthread_mutex_t order;
     weft_stream last;      /* the stream of the last one */
@@ -58,6 +69,10 @@ struct ncclComm {
     uint64_t last_capture; /* the capture that it belongs to, or 0 */
     pthread_t checked;     /* thread whose waits notice an abort */
     bool has_checked;
+    struct nccl_entry *seen; /* by `weft attach`, or &unseen */
+    struct nccl_entry unseen;
+    const struct profiler_table *profiler; /* NULL: there is no plugin */
+    void *profiler_context;
     struct factor *factors; /* of ncclRedOpCreatePreMulSum(), by number */
     int n_factors;
 };
@@ -92,6 +107,15 @@ ncclResult_t nccl_result(weft_status status);
 /* NCCL_DEBUG=INFO: one line of a subsystem of NCCL_DEBUG_SUBSYS. */
 void nccl_info(const struct ncclComm *comm, const char *subsystem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* NCCL_DEBUG=WARN: one line about what is no failure of a call. */
+void nccl_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* As NCCL declares it for plugins. */
+typedef void (*nccl_plugin_log_function)(int level, unsigned long flags, const char *file, int line,
+                                         const char *format, ...);
+void nccl_plugin_log(int level, unsigned long flags, const char *file, int line, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
 
 /* Whether a list of subsystems has one. */
 bool debug_list_has(const char *list, const char *name);
@@ -160,6 +184,12 @@ ncclResult_t comm_result(ncclComm_t comm, weft_status status);
 /* Makes a communicator in the calling thread, or with config->blocking == 0 in one of its own. */
 ncclResult_t comm_start(ncclComm_t comm);
 
+/* Waits for the thread in which it is made. */
+void comm_join_starter(ncclComm_t comm);
+
+/* Ends the job, and frees its memory. Collective. */
+void comm_close_job(ncclComm_t comm);
+
 /* Notes why a communicator could not be started. */
 void comm_not_started(ncclComm_t comm, ncclResult_t result);
 
@@ -169,24 +199,17 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
 
 /* ----------------------------------------------------------------------------------- derive.c */
 
-/* Collective, when a communicator is made: exchanges the spare ids. */
+/* Collective, when a communicator is made: exchanges comm->cards. */
 ncclResult_t derive_open(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------------ group.c */
 
-enum operation {
-    ALL_REDUCE,
-    REDUCE,
-    REDUCE_SCATTER,
-    BROADCAST,
-    ALL_GATHER,
-    ALL_TO_ALL,
-    GATHER,
-    SCATTER,
-    PUT_SIGNAL,
-    SEND,
-    RECV,
-    WAIT_SIGNAL
+/* Handles of a profiler plugin, or NULL. */
+struct call_events {
+    void *group_api, *api; /* of the program's calls */
+    void *group, *work;    /* of what is enqueued */
+    void *launch;
+    uint64_t tag; /* of ncclCollConfig_t */
 };
 
 struct nccl_call {
@@ -207,6 +230,7 @@ struct nccl_call {
     bool limited;         /* to most_sms, by ncclCollConfig_t; 0: copy engines */
     int most_sms;
     cudaEvent_t launched; /* recorded before the collective; or NULL */
+    struct call_events events;
 };
 
 struct ncclWindow_vidmem {
@@ -217,7 +241,7 @@ struct ncclWindow_vidmem {
 };
 
 /* Makes a call, or keeps it for the end of the group. */
-ncclResult_t group_add(const struct nccl_call *call);
+ncclResult_t group_add(struct nccl_call *call);
 
 /* Starts a communicator, or keeps it for the end of the group. */
 ncclResult_t group_start_comm(ncclComm_t comm);
@@ -228,9 +252,13 @@ ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(nc
 
 /* ------------------------------------------------------------------------------- collective.c */
 
-ncclResult_t collective_run(const struct nccl_call *call);
+ncclResult_t collective_run(struct nccl_call *call);
 const char *operation_name(enum operation what);
 size_t type_bytes(ncclDataType_t type); /* 0: no type */
+const char *type_name(ncclDataType_t type);
+
+/* How Weft would run a collective. */
+weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan);
 
 /* The call of Weft for a collective. */
 weft_status collective_call(const struct nccl_call *call);
@@ -250,7 +278,7 @@ ncclResult_t messages_open(ncclComm_t comm);
 void messages_close(ncclComm_t comm);
 
 /* Runs the sends and receives of a group. */
-ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n);
+ncclResult_t messages_run(ncclComm_t comm, struct nccl_call *calls, int n);
 
 /* ------------------------------------------------------------------------------- one_sided.c */
 
@@ -260,5 +288,47 @@ ncclResult_t signals_open(ncclComm_t comm);
 /* A put with a signal, a signal, or a wait for signals. */
 ncclResult_t signal_run(const struct nccl_call *call);
 void signals_close(ncclComm_t comm);
+
+/* Keeps the signals that have not been waited for, and gives them back to a job that has none.
+ * Collective. */
+ncclResult_t signals_keep(ncclComm_t comm);
+ncclResult_t signals_restore(ncclComm_t comm);
+
+/* ----------------------------------------------------------------------------------- state.c */
+
+/* Gives a new communicator its entry, and the entry what is known later. */
+void state_open(ncclComm_t comm);
+void state_describe(ncclComm_t comm);
+
+void state_set(ncclComm_t comm, enum comm_state state);
+void state_failed(ncclComm_t comm); /* comm->sentence */
+
+/* Counts a call that is enqueued, and gives the calls before it. */
+void state_begin(ncclComm_t comm, enum operation what);
+uint64_t state_count(ncclComm_t comm, enum operation what);
+
+/* -------------------------------------------------------------------------------- profiler.c */
+
+/* When a communicator has been made: sets comm->profiler where there is a plugin. The other
+ * functions are for communicators that have one. */
+void profiler_open(ncclComm_t comm);
+void profiler_close(ncclComm_t comm);
+
+/* A call of the program, in `depth` groups. */
+void profiler_call_begins(struct nccl_call *call, int depth);
+void profiler_call_ends(const struct nccl_call *call);
+
+/* The end of this thread's group, or of a call outside of one: before its calls run, and after.
+ * Also without a plugin. */
+void profiler_group_runs(void);
+void profiler_group_ends(void);
+
+/* Calls of a group that are of one communicator. */
+void profiler_batch_begins(struct nccl_call *calls, int n);
+void profiler_batch_ends(const struct nccl_call *calls);
+
+/* A collective, or messages that are enqueued together. The caller holds comm->order. */
+void profiler_enqueue_begins(struct nccl_call *calls, int n);
+void profiler_enqueue_ends(const struct nccl_call *calls, int n);
 
 #endif

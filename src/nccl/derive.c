@@ -45,12 +45,16 @@ static ncclResult_t exchange(ncclComm_t comm, const void *own, size_t bytes, voi
 
 ncclResult_t derive_open(ncclComm_t comm)
 {
-    ncclUniqueId own;
+    struct rank_card own = {.first_of_node = weft_team_my_pe(weft_team_node(comm->job)) == 0};
     void *every = NULL;
-    ncclResult_t result = ncclGetUniqueId(&own);
+    ncclResult_t result = ncclGetUniqueId(&own.spare);
     if (!result)
         result = exchange(comm, &own, sizeof own, &every);
-    comm->spares = every;
+    free(comm->cards);
+    comm->cards = every;
+    comm->nodes = 0;
+    for (int rank = 0; rank < comm->size && comm->cards; rank++)
+        comm->nodes += comm->cards[rank].first_of_node;
     return result;
 }
 
@@ -133,7 +137,7 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int n_excluded,
         return nccl_fail(ncclInvalidUsage, "ncclCommShrink: this communicator has been shrunk; "
                                            "shrink the one that was made");
     comm->shrunk = true;
-    return comm_make("ncclCommShrink", made, n, &comm->spares[first], place, config);
+    return comm_make("ncclCommShrink", made, n, &comm->cards[first].spare, place, config);
 }
 
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n_excluded, ncclComm_t *made,
@@ -142,10 +146,10 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n_excluded, nccl
     ncclResult_t result = comm_check(comm, "ncclCommShrink");
     if (result)
         return result;
-    if (!made || !excluded || n_excluded < 1 || !comm->spares)
+    if (!made || !excluded || n_excluded < 1 || !comm->cards)
         return nccl_fail(ncclInvalidArgument, "ncclCommShrink: %d excluded ranks%s%s", n_excluded,
                          made ? "" : ", newcomm is null",
-                         comm->spares ? "" : ", and the communicator was never ready");
+                         comm->cards ? "" : ", and the communicator was never ready");
     for (int i = 0; i < n_excluded; i++)
         if (excluded[i] < 0 || excluded[i] >= comm->size)
             return nccl_fail(ncclInvalidArgument,

@@ -255,6 +255,7 @@ static const struct {
     {"NCCL_NET", net},
     {"NCCL_SOCKET_IFNAME", socket_ifname},
     {"NCCL_IB_HCA", ib_hca},
+    {"NCCL_PROFILER_PLUGIN", NULL},
 };
 enum { VARIABLES = sizeof variables / sizeof *variables };
 

@@ -109,6 +109,34 @@ void nccl_info(const struct ncclComm *comm, const char *subsystem, const char *f
     write_line("INFO", comm, words);
 }
 
+void nccl_warn(const char *format, ...)
+{
+    char words[1024];
+    va_list arguments;
+    if (!is_logged(LEVEL_WARN))
+        return;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    write_line("WARN", NULL, words);
+}
+
+/* Levels up to 2 are warnings. */
+void nccl_plugin_log(int plugin_level, unsigned long flags, const char *file, int line,
+                     const char *format, ...)
+{
+    char words[1024];
+    va_list arguments;
+    (void)flags, (void)file, (void)line;
+    bool warns = plugin_level <= 2;
+    if (!is_logged(warns ? LEVEL_WARN : LEVEL_INFO) || (!warns && !is_subsystem_logged("PROFILE")))
+        return;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    write_line(warns ? "WARN" : "INFO", NULL, words);
+}
+
 const char *nccl_sentence(void)
 {
     return sentence;

@@ -39,7 +39,7 @@ static ncclResult_t no_memory(void)
     return nccl_fail(ncclSystemError, "no memory for the calls of a group");
 }
 
-static ncclResult_t run_one(const struct nccl_call *call)
+static ncclResult_t run_one(struct nccl_call *call)
 {
     switch (call->what) {
     case SEND:
@@ -53,14 +53,38 @@ static ncclResult_t run_one(const struct nccl_call *call)
     }
 }
 
-ncclResult_t group_add(const struct nccl_call *call)
+/* A call outside of a group. */
+static ncclResult_t run_alone(struct nccl_call *call)
+{
+    if (!call->comm->profiler)
+        return run_one(call);
+    profiler_group_runs();
+    profiler_batch_begins(call, 1);
+    ncclResult_t result = run_one(call);
+    profiler_batch_ends(call);
+    return result;
+}
+
+static ncclResult_t add_call(struct nccl_call *call)
 {
     if (!group.depth)
-        return run_one(call);
+        return run_alone(call);
     if (!make_room(&group.calls, group.n_calls, &group.room, sizeof *group.calls))
         return group.error = no_memory();
     group.calls[group.n_calls++] = *call;
     return ncclSuccess;
+}
+
+ncclResult_t group_add(struct nccl_call *call)
+{
+    if (!call->comm->profiler)
+        return add_call(call);
+    profiler_call_begins(call, group.depth);
+    ncclResult_t result = add_call(call);
+    profiler_call_ends(call);
+    if (!group.depth)
+        profiler_group_ends();
+    return result;
 }
 
 ncclResult_t group_start_comm(ncclComm_t comm)
@@ -149,6 +173,8 @@ static ncclResult_t run_batch(ncclComm_t comm, void *argument)
         free(messages);
         return result;
     }
+    if (comm->profiler)
+        profiler_batch_begins(batch->calls, batch->n);
     for (int i = 0; i < batch->n && !result; i++)
         if (is_message(&batch->calls[i]))
             messages[n++] = batch->calls[i];
@@ -159,6 +185,8 @@ static ncclResult_t run_batch(ncclComm_t comm, void *argument)
     for (int i = 0; i < batch->n && !result; i++)
         if (batch->calls[i].what == WAIT_SIGNAL)
             result = run_one(&batch->calls[i]);
+    if (comm->profiler)
+        profiler_batch_ends(batch->calls);
     comm_leave(comm);
     free(messages);
     return result;
@@ -263,23 +291,82 @@ ncclResult_t ncclGroupEnd(void)
         return ncclSuccess;
     struct call_group whole = group;
     memset(&group, 0, sizeof group);
+    profiler_group_runs();
     ncclResult_t result = whole.error ? whole.error : run_group(&whole);
+    profiler_group_ends();
     free(whole.calls);
     free(whole.starts);
     return result;
 }
 
-/* No estimate is made: it would need sizes of the peers. */
+/* ---------------------------------------------------------------------------- simulations */
+
+/* Adds the estimate of one call to *us. */
+static ncclResult_t estimate(const struct nccl_call *call, double *us)
+{
+    weft_coll_plan plan;
+    const char *name = operation_name(call->what);
+    if (call->what >= PUT_SIGNAL)
+        return nccl_fail(ncclInvalidUsage,
+                         "ncclGroupSimulateEnd: %s has no estimate, only collectives have one",
+                         name);
+    if (!call->n)
+        return ncclSuccess;
+    ncclResult_t result = comm_enter(call->comm, name);
+    if (result)
+        return result;
+    result = nccl_result(collective_plan(call, &plan));
+    comm_leave(call->comm);
+    *us += result ? 0 : plan.us;
+    return result;
+}
+
+/* The collectives of a communicator run one after the other, those of several at the same time. */
+static ncclResult_t estimate_all(const struct nccl_call *calls, int n, float *longest)
+{
+    ncclResult_t result = ncclSuccess;
+    *longest = 0;
+    for (int i = 0; i < n && !result; i++) {
+        double us = 0;
+        for (int j = i; j < n && !result; j++)
+            if (calls[j].comm == calls[i].comm)
+                result = estimate(&calls[j], &us);
+        *longest = (float)us > *longest ? (float)us : *longest;
+    }
+    return result;
+}
+
+static ncclResult_t simulate(struct call_group *g, ncclSimInfo_t *info)
+{
+    const ncclSimInfo_t valid = NCCL_SIM_INFO_INITIALIZER;
+    float us = 0;
+    ncclResult_t result = g->error;
+    if (!result && (!info || info->size < sizeof *info || info->magic != valid.magic))
+        result = nccl_fail(ncclInvalidArgument,
+                           "ncclGroupSimulateEnd: the result is null, or does not begin with "
+                           "NCCL_SIM_INFO_INITIALIZER");
+    if (!result && g->n_starts)
+        result = nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd: the group makes communicators");
+    for (int i = 0; i < g->n_starts; i++)
+        comm_not_started(g->starts[i], result);
+    if (!result)
+        result = estimate_all(g->calls, g->n_calls, &us);
+    if (!result)
+        info->estimatedTime = us;
+    return result;
+}
+
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-    (void)info;
     if (!group.depth)
         return nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
-    if (!--group.depth) {
-        free(group.calls);
-        free(group.starts);
-        memset(&group, 0, sizeof group);
-    }
-    return nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd is not supported; `weft explain coll` "
-                                       "estimates a collective");
+    if (--group.depth)
+        return ncclSuccess;
+    struct call_group whole = group;
+    memset(&group, 0, sizeof group);
+    ncclResult_t result = simulate(&whole, info);
+    profiler_group_ends();
+    free(whole.calls);
+    free(whole.starts);
+    return result;
 }

@@ -71,6 +71,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes
     *window = malloc(sizeof **window);
     if (!*window)
         return nccl_fail(ncclSystemError, "ncclCommWindowRegister: no memory");
+    comm->windows += !status;
     **window = (struct ncclWindow_vidmem){comm, address, bytes, status ? NULL : symmetric};
     return ncclSuccess;
 }
@@ -94,6 +95,8 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
         return nccl_fail(ncclInvalidArgument,
                          "ncclCommWindowDeregister: the window is of another communicator");
     ncclResult_t result = ncclSuccess;
+    if (window && window->symmetric)
+        comm->windows--;
     if (window && window->symmetric && atomic_load(&comm->state) == COMM_READY)
         result = comm_result(comm, weft_unregister_symmetric(comm->job, window->symmetric));
     free(window);

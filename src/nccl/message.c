@@ -48,7 +48,7 @@ static ncclResult_t part_streams(ncclComm_t comm, const struct nccl_call *calls,
     return result;
 }
 
-ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n)
+ncclResult_t messages_run(ncclComm_t comm, struct nccl_call *calls, int n)
 {
     weft_message few[64], *list = n <= 64 ? few : malloc((size_t)n * sizeof *list);
     if (!list)
@@ -63,6 +63,10 @@ ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n)
         };
     }
     pthread_mutex_lock(&comm->order);
+    if (comm->profiler)
+        profiler_enqueue_begins(calls, n);
+    for (int i = 0; i < n; i++)
+        state_begin(comm, calls[i].what);
     ncclResult_t result = comm_follow(comm, calls[0].stream);
     if (!result)
         result = join_streams(comm, calls, n);
@@ -71,6 +75,8 @@ ncclResult_t messages_run(ncclComm_t comm, const struct nccl_call *calls, int n)
             comm, weft_messages_on_stream(comm->messages, list, (size_t)n, calls[0].stream));
     if (!result)
         result = part_streams(comm, calls, n);
+    if (comm->profiler)
+        profiler_enqueue_ends(calls, n);
     pthread_mutex_unlock(&comm->order);
     if (list != few)
         free(list);

@@ -33,6 +33,7 @@ static ncclResult_t note_stream(ncclComm_t comm, weft_stream stream)
         result = nccl_fail(ncclSystemError, "no memory for a stream with signals");
     if (!result)
         result = driver_event_record(known->event, stream);
+    comm->captured |= driver_capture(stream) != 0;
     pthread_mutex_unlock(&comm->order);
     return result;
 }
@@ -48,6 +49,30 @@ void signals_close(ncclComm_t comm)
     }
 }
 
+ncclResult_t signals_keep(ncclComm_t comm)
+{
+    size_t bytes = (size_t)comm->size * (size_t)comm->n_signals * sizeof *comm->signals;
+    signals_close(comm); /* waits for the streams that have signals */
+    weft_status status = weft_barrier(comm->team);
+    comm->kept_signals = malloc(bytes);
+    if (!comm->kept_signals)
+        return nccl_fail(ncclSystemError, "ncclCommSuspend: no memory");
+    if (!status)
+        status = weft_get(comm->ctx, comm->kept_signals, comm->signals, bytes, comm->rank);
+    return comm_result(comm, status);
+}
+
+ncclResult_t signals_restore(ncclComm_t comm)
+{
+    size_t bytes = (size_t)comm->size * (size_t)comm->n_signals * sizeof *comm->signals;
+    weft_status status = weft_put(comm->ctx, comm->signals, comm->kept_signals, bytes, comm->rank);
+    if (!status)
+        status = weft_barrier(comm->team);
+    free(comm->kept_signals);
+    comm->kept_signals = NULL;
+    return comm_result(comm, status);
+}
+
 ncclResult_t signal_run(const struct nccl_call *call)
 {
     ncclComm_t comm = call->comm;
@@ -56,6 +81,7 @@ ncclResult_t signal_run(const struct nccl_call *call)
     size_t bytes = call->n * type_bytes(call->type);
     weft_stream stream = call->stream;
     weft_status status;
+    state_begin(comm, call->what);
     if (call->what == WAIT_SIGNAL) {
         status =
             weft_signal_wait_on_stream(comm->ctx, &comm->signals[theirs], WEFT_GE, call->n, stream);

@@ -12,21 +12,9 @@
 /* STRIDED: alltoalls, which the library runs as a strided alltoall. */
 enum { STRIDED = COLL_WHATS, OPERATIONS };
 
-static const char *const operations[OPERATIONS] = {[COLL_BROADCAST] = "broadcast",
-                                                   [COLL_ALLGATHER] = "allgather",
-                                                   [COLL_ALLTOALL] = "alltoall",
-                                                   [COLL_GATHER] = "gather",
-                                                   [COLL_SCATTER] = "scatter",
-                                                   [COLL_ALLREDUCE] = "allreduce",
-                                                   [COLL_REDUCESCATTER] = "reducescatter",
-                                                   [COLL_REDUCE] = "reduce",
-                                                   [COLL_COLLECT] = "collect",
-                                                   [COLL_ALLTOALLV] = "alltoallv",
-                                                   [STRIDED] = "alltoalls"};
-
 const char *tool_coll_operation(int i)
 {
-    return i < OPERATIONS ? operations[i] : NULL;
+    return i < COLL_WHATS ? coll_names[i] : i == STRIDED ? "alltoalls" : NULL;
 }
 
 const char *tool_coll_renamed(const char *name, size_t length)
@@ -42,7 +30,7 @@ const char *tool_coll_renamed(const char *name, size_t length)
 static int find_operation(const char *name)
 {
     for (int i = 0; i < OPERATIONS; i++)
-        if (strcmp(operations[i], name) == 0)
+        if (strcmp(tool_coll_operation(i), name) == 0)
             return i;
     return -1;
 }
@@ -71,7 +59,7 @@ bool tool_coll_way(const char *operation, uint64_t bytes, int members,
         q.forced = COLL_ALGO_AUTO;
     struct coll_choice choice = coll_choose(&q, &rates);
     *answer = (struct tool_coll_answer){
-        .operation = operations[operation_index],
+        .operation = tool_coll_operation(operation_index),
         .blocks_each =
             q.what != COLL_ALLREDUCE && q.what != COLL_BROADCAST && q.what != COLL_REDUCE,
         .sized = q.what == COLL_COLLECT || q.what == COLL_ALLTOALLV,

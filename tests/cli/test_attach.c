@@ -17,6 +17,7 @@
 #include "box/box.h"
 #include "job/device_state.h"
 #include "memory/segment.h"
+#include "nccl/state.h"
 
 #define SECOND 1000000000ull
 
@@ -438,6 +439,19 @@ static char *printed(void (*print)(FILE *to, const struct boxes_job *job))
     return text;
 }
 
+static void print_json(FILE *to, const struct boxes_job *job)
+{
+    struct communicator one = {.pid = 101,
+                               .rank = 1,
+                               .size = 2,
+                               .device = 3,
+                               .hash = 255,
+                               .state = "ready",
+                               .calls = {[0] = 4, [9] = 7},
+                               .name = "dp"};
+    attach_json(to, job, &(struct communicators){1, &one});
+}
+
 static void print_two(FILE *to, const struct boxes_job *job)
 {
     attach_text(to, job, 2);
@@ -534,11 +548,63 @@ static void programs_read(void **state)
         " ],\n"
         "  \"diagnosis\": \"1 of 3 PEs wait, directly or through others, for PE 1 (pid 101), which "
         "is not waiting in Weft: it computes, or is blocked elsewhere (last operation: sync, "
-        "collectives done: 0)\"\n}\n";
+        "collectives done: 0)\",\n"
+        "  \"communicators\": [\n    {\n      \"hash\": \"00000000000000ff\",\n"
+        "      \"name\": \"dp\",\n      \"rank\": 1,\n      \"size\": 2,\n"
+        "      \"pid\": 101,\n      \"device\": 3,\n      \"state\": \"ready\",\n"
+        "      \"failure\": \"\",\n      \"calls\": {\n        \"AllReduce\": 4,\n"
+        "        \"Reduce\": 0,\n        \"ReduceScatter\": 0,\n        \"Broadcast\": 0,\n"
+        "        \"AllGather\": 0,\n        \"AlltoAll\": 0,\n        \"Gather\": 0,\n"
+        "        \"Scatter\": 0,\n        \"PutSignal\": 0,\n        \"Send\": 7,\n"
+        "        \"Recv\": 0,\n        \"WaitSignal\": 0\n      },\n      \"behind\": {}\n"
+        "    }\n  ]\n}\n";
     (void)state;
-    char *text = printed(attach_json);
+    char *text = printed(print_json);
     assert_string_equal(text, expected);
     free(text);
+}
+
+/* A table that a process wrote: free entries, and bytes that it should not have. */
+static void communicators_are_decoded(void **state)
+{
+    static struct nccl_table table = {
+        .magic = NCCL_TABLE_MAGIC, .version = NCCL_TABLE_VERSION, .pid = 100};
+    struct communicators all = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct nccl_entry *entry = &table.entry[5 * i];
+        entry->state = i ? 77 : COMM_FAILED;
+        entry->rank = i;
+        entry->size = 2;
+        entry->hash = 0xabc;
+        entry->begun[ALL_GATHER] = (uint64_t)(9 - 2 * i);
+        entry->begun[RECV] = (uint64_t)(3 - i);
+        memset(entry->name, i ? 'x' : 0, sizeof entry->name);
+    }
+    strcpy(table.entry[0].name, "a\nb");
+    strcpy(table.entry[0].failure, "PE 1 has died");
+    table.entry[1].state = COMM_FREED;
+    communicators_decode(&table, sizeof table, 99, &all);
+    communicators_decode(&table, sizeof table - 1, 100, &all);
+    table.magic++;
+    communicators_decode(&table, sizeof table, 100, &all);
+    assert_int_equal(all.count, 0);
+    table.magic--;
+    communicators_decode(&table, sizeof table, 100, &all);
+    assert_int_equal(all.count, 2);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    attach_communicators_text(to, &all);
+    fclose(to);
+    assert_non_null(strstr(text, "NCCL communicator 0000000000000abc, a?b of 2 ranks"));
+    assert_non_null(strstr(text, "rank 0  pid 100  GPU 0  failed: AllGather 9, Recv 3\n"
+                                 "        failed: PE 1 has died\n"));
+    assert_non_null(strstr(text, "rank 1  pid 100  GPU 0  unknown: AllGather 7 (2 behind), "
+                                 "Recv 2\n"));
+    assert_int_equal(strlen(all.ranks[1].name), sizeof all.ranks[1].name - 1);
+    free(text);
+    communicators_free(&all);
 }
 
 static void times_never_run_backwards(void **state)
@@ -553,6 +619,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_of_others_is_made_printable),
         cmocka_unit_test(a_box_is_decoded),
+        cmocka_unit_test(communicators_are_decoded),
         cmocka_unit_test(the_proxy_is_decoded),
         cmocka_unit_test(what_is_no_box_is_not_present),
         cmocka_unit_test(nothing_is_stuck),

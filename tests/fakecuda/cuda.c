@@ -292,9 +292,18 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 /* ------------------------------------------------------------------------------------ contexts */
 
 /* One object each time a thread retains a device's context; several threads may do this at once. */
+/* A device has one primary context, which ends with its last release. */
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    *context = (CUcontext)new_object_of(CONTEXT, device);
+    static pthread_mutex_t retaining = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&retaining);
+    *context = fake_context_of(device);
+    if (!*context)
+        *context = (CUcontext)new_object_of(CONTEXT, device);
+    pthread_mutex_lock(&lock);
+    ((struct object *)*context)->uses++;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&retaining);
     return CUDA_SUCCESS;
 }
 
@@ -304,7 +313,8 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     pthread_mutex_lock(&lock);
     for (int i = 1; i < objects_end && result; i++) {
         if (objects[i].kind == CONTEXT && objects[i].device == device) {
-            objects[i].kind = FREE;
+            if (--objects[i].uses == 0)
+                objects[i].kind = FREE;
             result = CUDA_SUCCESS;
         }
     }

@@ -19,7 +19,7 @@ functions() { # of the header in $said/text, as `form operation`
         grep -oE 'int weft_(thread|warp|block|grid|blocks)_[a-z_]+\( ?(unsigned blocks, ?)?int team *[,)]' |
             sed -E 's/int weft_([a-z]+)_([a-z_]+)\(.*/\1 \2/'
     else
-        grep -oE 'weft_status weft_[a-z_]+\( ?weft_team \*team *[,)]' | grep -vE 'weft_(ctx|team|messages)_' |
+        grep -oE 'weft_status weft_[a-z_]+\( ?weft_team \*team *[,)]' | grep -vE 'weft_(coll|ctx|team|messages)_' |
             sed -E 's/weft_status weft_([a-z_]+)\(.*/host \1/; s/host (.*)_on_stream/stream \1/'
     fi
 }

@@ -534,6 +534,41 @@ static struct coll_choice choice_of(enum coll_what what)
     return coll_kernel_choice(weft_team_world(job), &ask, true);
 }
 
+/* weft_coll_plan_query() is what the team chooses for memory outside of the heap. */
+static void plans(weft_team *world)
+{
+    struct coll_request ask = {.what = COLL_ALLREDUCE,
+                               .bytes = 8 << 20,
+                               .reduction = {.element = 4, .type = WEFT_FLOAT, .op = WEFT_SUM}};
+    struct coll_choice choice = coll_kernel_choice(world, &ask, false);
+    weft_coll_plan plan = {.size = sizeof plan,
+                           .operation = "allreduce",
+                           .bytes = ask.bytes,
+                           .type = WEFT_FLOAT,
+                           .op = WEFT_SUM,
+                           .sms = -1};
+    if (n == 1) {
+        FAILS(weft_coll_plan_query(world, &plan), WEFT_ERR_UNSUPPORTED, "it has one member");
+        return;
+    }
+    OK(weft_coll_plan_query(world, &plan));
+    CHECK(plan.algorithm == coll_algorithm_name(choice.algorithm) && plan.agreed == 1);
+    CHECK(plan.blocks == (int)choice.blocks && plan.threads == (int)choice.threads);
+    CHECK(plan.us > 0 && plan.us == choice.us);
+    plan.sms = 1;
+    OK(weft_coll_plan_query(world, &plan));
+    CHECK(plan.blocks == 1 && plan.us >= choice.us);
+    plan.sms = -2;
+    FAILS(weft_coll_plan_query(world, &plan), WEFT_ERR_ARGUMENT, "-2 SMs");
+    plan.sms = -1;
+    plan.type = (weft_type)99;
+    FAILS(weft_coll_plan_query(world, &plan), WEFT_ERR_TYPE, "weft_coll_plan_query");
+    plan.operation = "allreduces";
+    FAILS(weft_coll_plan_query(world, &plan), WEFT_ERR_ARGUMENT, "no operation \"allreduces\"");
+    plan.size = 1;
+    FAILS(weft_coll_plan_query(world, &plan), WEFT_ERR_ARGUMENT, "sizeof(weft_coll_plan)");
+}
+
 static void limits(void)
 {
     weft_team *world = weft_team_world(job);
@@ -544,6 +579,7 @@ static void limits(void)
         OK(weft_team_limit_sms(world, sms[i]));
         mixed(12);
         CHECK(choice_of(COLL_ALLREDUCE).blocks == blocks[i]);
+        plans(world);
         CHECK((choice_of(COLL_ALLTOALL).algorithm == COLL_ALGO_ENGINES) == (sms[i] == 0));
         OK(weft_team_limit_sms(world, me == (int)i % n ? 2 : 40)); /* the minimum of all members */
         CHECK(choice_of(COLL_ALLREDUCE).blocks == 2);

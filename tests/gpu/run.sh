@@ -363,7 +363,7 @@ group_nccl() {
     for ranks in 2 4; do
         limit=200 run_alone "nccl collectives $ranks sweep" "$build/bin/nccl_collectives" "$ranks" sweep 0x10000000
     done
-    for case in splits errors dies aborts any_time later grows shrinks windows large; do
+    for case in splits errors dies aborts any_time later grows shrinks suspends windows large; do
         run_alone "nccl $case" "$build/bin/nccl_lives" "$case"
     done
 }

@@ -309,6 +309,102 @@ static void shrinks(ncclUniqueId id)
 enum { WINDOW = 1 << 20, PART = 5000 };
 
 /* Each rank puts a part into each other one's window, twice, with two signals. */
+static uint64_t memory_of(ncclComm_t comm, ncclCommMemStat_t stat)
+{
+    uint64_t bytes = 99;
+    OK(ncclCommMemStats(comm, stat, &bytes));
+    return bytes;
+}
+
+static size_t free_memory(void)
+{
+    int (*get)(size_t *, size_t *);
+    size_t left = 0, all = 0;
+    load_function(dlopen("libcuda.so.1", RTLD_NOW), &get, "cuMemGetInfo_v2");
+    CHECK(!get(&left, &all));
+    return left;
+}
+
+/* What stands in the way of it, at every rank. */
+static void check_obstacles(ncclComm_t comm)
+{
+    int (*begin)(cudaStream_t, int), (*end)(cudaStream_t, void **);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *at, *graph;
+    cudaStream_t stream;
+    ncclWindow_t window;
+    load_function(driver, &begin, "cuStreamBeginCapture_v2");
+    load_function(driver, &end, "cuStreamEndCapture");
+    CHECK(!cuda.stream_create(&stream, 1));
+    OK(ncclMemAlloc(&at, 4096));
+    FAILS(ncclCommSuspend(comm, 0), ncclInvalidArgument, "give NCCL_SUSPEND_MEM");
+    OK(ncclCommWindowRegister(comm, at, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+    FAILS(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage,
+          "at this rank it has symmetric windows");
+    OK(ncclCommWindowDeregister(comm, window));
+    if (!me) { /* a signal to itself, which no other rank sees */
+        CHECK(!begin(stream, 2));
+        OK(ncclSignal(0, 0, 0, 0, comm, stream));
+        CHECK(!end(stream, &graph));
+    }
+    FAILS(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage,
+          me ? "at another rank graphs have captured" : "at this rank graphs have captured");
+    sum(comm, NULL);
+}
+
+static void exchange_values(ncclComm_t comm, float *at)
+{
+    float value = (float)me;
+    to_gpu(at, &value, sizeof value);
+    OK(ncclGroupStart());
+    OK(ncclSend(at, 1, ncclFloat, (me + 1) % ranks, comm, NULL));
+    OK(ncclRecv(at + 1, 1, ncclFloat, (me + ranks - 1) % ranks, comm, NULL));
+    OK(ncclGroupEnd());
+    finish(NULL);
+    from_gpu(&value, at + 1, sizeof value);
+    CHECK(value == (float)((me + ranks - 1) % ranks));
+}
+
+/* The memory of a suspended communicator is free; signals that no rank has waited for remain. */
+static void suspends(ncclUniqueId id)
+{
+    ncclComm_t comm, other;
+    ncclResult_t error;
+    float *at = gpu_memory(8);
+    ncclWaitSignalDesc_t wait = {1, (me + ranks - 1) % ranks, 0, 0};
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    OK(ncclCommSplit(comm, 0, me, &other, NULL));
+    FAILS(ncclCommResume(comm), ncclInvalidUsage, "not suspended");
+    for (int round = 0; round < 3; round++) {
+        sum(comm, NULL);
+        OK(ncclSignal((me + 1) % ranks, 0, 0, 0, comm, NULL));
+        finish(NULL);
+        CHECK(memory_of(comm, ncclStatGpuMemSuspend) > 0);
+        CHECK(memory_of(comm, ncclStatGpuMemSuspended) == 0);
+        CHECK(memory_of(comm, ncclStatGpuMemPersist) == 0);
+        size_t before = free_memory(), held = memory_of(comm, ncclStatGpuMemSuspend);
+        OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+        CHECK(free_memory() >= before + held);
+        CHECK(memory_of(comm, ncclStatGpuMemSuspended) == 1);
+        CHECK(memory_of(comm, ncclStatGpuMemTotal) == 0);
+        FAILS(ncclAllReduce(at, at, 1, ncclFloat, ncclSum, comm, NULL), ncclInvalidUsage,
+              "the communicator is suspended");
+        OK(ncclCommGetAsyncError(comm, &error));
+        OK(error);
+        sum(other, NULL);
+        OK(ncclCommResume(comm));
+        OK(ncclWaitSignal(1, &wait, comm, NULL));
+        exchange_values(comm, at);
+        sum(comm, NULL);
+        CHECK(memory_of(comm, ncclStatGpuMemTotal) > 0);
+    }
+    OK(ncclCommGetAsyncError(comm, &error));
+    OK(error);
+    OK(ncclCommSuspend(other, NCCL_SUSPEND_MEM));
+    check_obstacles(comm);
+    OK(ncclCommDestroy(other)); /* while it is suspended */
+    OK(ncclCommDestroy(comm));
+}
+
 static void windows(ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -429,11 +525,12 @@ int main(int argc, char **argv)
         const char *name;
         void (*body)(ncclUniqueId id);
         int ranks, killed;
-    } cases[] = {{"splits", splits, 4, 0},         {"errors", errors, 2, 0},
-                 {"dies", dies, 3, 128 + 9},       {"aborts", aborts, 2, 0},
-                 {"later", starts_later, 2, 0},    {"grows", grows, 4, 0},
-                 {"windows", windows, 3, 0},       {"large", large, 3, 0},
-                 {"shrinks", shrinks, 4, 128 + 9}, {"any_time", aborts_any_time, 2, 0}};
+    } cases[] = {{"splits", splits, 4, 0},           {"errors", errors, 2, 0},
+                 {"dies", dies, 3, 128 + 9},         {"aborts", aborts, 2, 0},
+                 {"later", starts_later, 2, 0},      {"grows", grows, 4, 0},
+                 {"windows", windows, 3, 0},         {"large", large, 3, 0},
+                 {"suspends", suspends, 3, 0},       {"shrinks", shrinks, 4, 128 + 9},
+                 {"any_time", aborts_any_time, 2, 0}};
     which = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int expected[8] = {cases[i].killed};

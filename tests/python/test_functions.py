@@ -30,6 +30,7 @@ LEFT_OUT = {
     "weft_wait_until": "wait() of an array of one element",
     "weft_test": "test() of an array of one element",
     "weft_team_use_sms": "limit_sms(); NCCL's configurations of single calls use it",
+    "weft_coll_plan_query": "`weft explain coll` estimates collectives",
     "weft_experts_sizes": "an Experts has its own, weft_experts_query()",
 }
 # What a helper appends to the name that it is given.

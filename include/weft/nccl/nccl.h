@@ -133,8 +133,8 @@ typedef enum {
     ncclNvlsHostModeDisable = INT_MAX
 } ncclNvlsHostMode_t;
 
-/* Of one collective, the same at every rank. maxCTAs, CTAPolicy and launchCompletionEvent have an
- * effect. */
+/* Of one collective, the same at every rank. maxCTAs, CTAPolicy, userProfilerTag and
+ * launchCompletionEvent have an effect. */
 typedef struct {
     size_t size;
     unsigned magic, version;
@@ -159,7 +159,8 @@ typedef struct {
     int opCnt, peer, sigIdx, ctx;
 } ncclWaitSignalDesc_t;
 
-/* Bytes of GPU memory of a communicator. */
+/* Bytes of GPU memory of a communicator. ncclStatGpuMemSuspended: 1 while it is suspended, else 0.
+ */
 typedef enum {
     ncclStatGpuMemSuspend,
     ncclStatGpuMemSuspended,
@@ -188,7 +189,7 @@ typedef struct ncclParamHandle *ncclParamHandle_t;
 typedef struct {
     size_t size;
     unsigned magic, version;
-    float estimatedTime; /* seconds */
+    float estimatedTime; /* microseconds */
 } ncclSimInfo_t;
 
 #define NCCL_SIM_INFO_INITIALIZER                                                                  \

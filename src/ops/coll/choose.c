@@ -6,6 +6,19 @@
 
 #include "gpu/coll/kernels.h"
 
+const char *const coll_names[COLL_WHATS] = {
+    [COLL_BROADCAST] = "broadcast",
+    [COLL_ALLGATHER] = "allgather",
+    [COLL_ALLTOALL] = "alltoall",
+    [COLL_GATHER] = "gather",
+    [COLL_SCATTER] = "scatter",
+    [COLL_ALLREDUCE] = "allreduce",
+    [COLL_REDUCESCATTER] = "reducescatter",
+    [COLL_REDUCE] = "reduce",
+    [COLL_COLLECT] = "collect",
+    [COLL_ALLTOALLV] = "alltoallv",
+};
+
 const bool coll_reduces[COLL_WHATS] = {
     [COLL_ALLREDUCE] = true, [COLL_REDUCESCATTER] = true, [COLL_REDUCE] = true};
 const bool coll_is_sized[COLL_WHATS] = {[COLL_COLLECT] = true, [COLL_ALLTOALLV] = true};

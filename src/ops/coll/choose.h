@@ -26,6 +26,8 @@ enum coll_what {
     COLL_WHATS
 };
 
+extern const char *const coll_names[COLL_WHATS];
+
 /* Whether it combines elements, and whether only the GPUs know the sizes of all blocks. */
 extern const bool coll_reduces[COLL_WHATS], coll_is_sized[COLL_WHATS];
 

@@ -318,7 +318,12 @@ static int most_blocks_now(const struct team_coll *coll)
                                                                          : coll->most_blocks;
 }
 
-struct coll_choice coll_kernel_choice(const struct weft_team *team,
+static bool has_ll128(const struct team_coll *coll)
+{
+    return coll->ll128_blocks && most_blocks_now(coll) <= coll->ll128_blocks;
+}
+
+static struct coll_choice choose_with(const struct weft_team *team, const struct team_coll *coll,
                                       const struct coll_request *request, bool symmetric)
 {
     struct coll_question q = {.what = request->what,
@@ -328,10 +333,33 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team,
                               .strided = request->element != 0,
                               .checked = team->job->checking,
                               .direct = symmetric,
-                              .most_blocks = most_blocks_now(team->coll),
-                              .forced = team->coll->forced,
-                              .ll128 = coll_kernel_ll128(team) && fits_ll128(request)};
-    return coll_choose(&q, &team->coll->rates);
+                              .most_blocks = most_blocks_now(coll),
+                              .forced = coll->forced,
+                              .ll128 = has_ll128(coll) && fits_ll128(request)};
+    return coll_choose(&q, &coll->rates);
+}
+
+struct coll_choice coll_kernel_choice(const struct weft_team *team,
+                                      const struct coll_request *request, bool symmetric)
+{
+    return choose_with(team, team->coll, request, symmetric);
+}
+
+struct coll_choice coll_kernel_plan(const struct weft_team *team,
+                                    const struct coll_request *request, int sms)
+{
+    struct team_coll coll = {.own_blocks = -1};
+    if (team->coll) {
+        coll = *team->coll;
+    } else {
+        coll.most_blocks = coll_blocks_of(config_int(CONFIG_COLL_SMS));
+        coll.forced = (enum coll_algorithm)config_choice(CONFIG_COLL);
+        coll.ll128_blocks = coll_prove_wanted() ? coll.most_blocks : 0;
+        load_rates(team, &coll.rates);
+    }
+    if (sms >= 0)
+        coll.own_blocks = coll_blocks_of(sms);
+    return choose_with(team, &coll, request, false);
 }
 
 weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks)
@@ -394,8 +422,7 @@ int coll_kernel_most_blocks(const struct weft_team *team)
 
 bool coll_kernel_ll128(const struct weft_team *team)
 {
-    return team->coll && team->coll->ll128_blocks &&
-           most_blocks_now(team->coll) <= team->coll->ll128_blocks;
+    return team->coll && has_ll128(team->coll);
 }
 
 weft_status coll_kernel_test_ll128(struct weft_team *team, bool *tested)

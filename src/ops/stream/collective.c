@@ -325,6 +325,56 @@ WEFT_EXPORT weft_status weft_team_limit_sms(weft_team *team, int sms)
     return coll_kernel_limit(team, sms);
 }
 
+/* The request of a plan. */
+static weft_status read_plan(const weft_coll_plan *plan, struct coll_request *request)
+{
+    int what = 0;
+    while (what < COLL_WHATS && strcmp(coll_names[what], plan->operation) != 0)
+        what++;
+    if (what == COLL_WHATS)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_coll_plan_query: there is no operation \"%s\"; `weft explain coll` "
+                         "has their names",
+                         plan->operation);
+    *request = (struct coll_request){
+        .function = "weft_coll_plan_query", .what = (enum coll_what)what, .bytes = plan->bytes};
+    return coll_reduces[what]
+               ? reduce_combiner(request->function, plan->type, plan->op, &request->reduction)
+               : WEFT_OK;
+}
+
+WEFT_EXPORT weft_status weft_coll_plan_query(weft_team *team, weft_coll_plan *plan)
+{
+    struct coll_request request;
+    if (!team || !plan || plan->size != sizeof *plan || !plan->operation)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_coll_plan_query: team, plan or plan->operation is null, or "
+                         "plan->size is not sizeof(weft_coll_plan), %zu",
+                         sizeof *plan);
+    if (atomic_load(&team->job->state) != JOB_RUNNING)
+        return job_finalized("weft_coll_plan_query");
+    if (plan->sms < -1 || !plan->bytes)
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "weft_coll_plan_query: %zu bytes and %d SMs; give 1 byte or more, and -1 "
+                         "(the team's limit), 0 (copy engines) or more SMs",
+                         plan->bytes, plan->sms);
+    weft_status status = read_plan(plan, &request);
+    if (!status && (team->n == 1 || !coll_kernel_serves(team)))
+        status = base_fail(WEFT_ERR_UNSUPPORTED,
+                           "weft_coll_plan_query: there is no model of the collectives of this "
+                           "team, because %s; `weft explain` has the paths of the pairs",
+                           team->n == 1 ? "it has one member" : "kernels do not serve it");
+    if (status)
+        return status;
+    struct coll_choice choice = coll_kernel_plan(team, &request, plan->sms);
+    plan->algorithm = coll_algorithm_name(choice.algorithm);
+    plan->blocks = (int)choice.blocks;
+    plan->threads = (int)choice.threads;
+    plan->us = choice.us;
+    plan->agreed = team->coll != NULL;
+    return WEFT_OK;
+}
+
 WEFT_EXPORT weft_status weft_team_use_sms(weft_team *team, int sms)
 {
     if (!team)
