@@ -236,6 +236,7 @@ static void close_job(ncclComm_t comm)
         return;
     messages_close(comm);
     signals_close(comm);
+    windows_close(comm);
     if (comm->last_event)
         driver_event_destroy(comm->last_event);
     comm->last_event = NULL;

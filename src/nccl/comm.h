@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 #include <weft.h>
+#include <weft/device/control.h>
 #include <weft/gpu.h>
-#include <weft/nccl/nccl.h>
+#include <weft/nccl/nccl_device.h>
 #include <weft/stream.h>
 
 /* All ranks of a communicator in one process: PEs that are threads while they start, end, or run a
@@ -39,6 +40,7 @@ struct ncclComm {
     weft_unique_id id;
     struct process_ranks *process; /* or NULL */
     ncclUniqueId *spares;          /* an id of each rank, for ncclCommShrink() */
+    int lsa_size;                  /* ranks of an LSA team */
     bool shrunk;                   /* the spares may have been used */
     int rank, size, most_sms;
     int device;              /* of CUDA, -1: not known yet */
@@ -126,6 +128,9 @@ bool driver_use_device(int device); /* makes the primary context of a device cur
 /* Memory that peers can map, where the GPU has such. */
 ncclResult_t driver_alloc(void **address, size_t bytes);
 ncclResult_t driver_free(void *address);
+/* GPU memory that kernels read, with a copy of `bytes` bytes. */
+ncclResult_t driver_copy_make(const void *from, size_t bytes, void **address);
+void driver_copy_free(void *address);
 uint64_t driver_capture(weft_stream stream); /* id of the stream's capture, 0: none */
 /* weft/launch.h's streams and events, which return a status here. */
 ncclResult_t driver_event_create(weft_event *event);
@@ -168,7 +173,8 @@ ncclResult_t comm_join_ranks(ncclComm_t *comms, int n);
 
 /* ----------------------------------------------------------------------------------- derive.c */
 
-/* Collective, when a communicator is made: exchanges the spare ids. */
+/* Collective, when a communicator is made: exchanges the spare ids, and which ranks reach each
+ * other by load and store. */
 ncclResult_t derive_open(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------------ group.c */
@@ -199,7 +205,7 @@ struct nccl_call {
     int root; /* or peer */
     weft_stream stream;
     /* PUT_SIGNAL, which with n == 0 signals alone, and WAIT_SIGNAL, of n signals */
-    ncclWindow_t window;
+    const struct window *window;
     size_t offset;
     int signal;
     struct factor factor; /* a copy: the operator may be destroyed before the group ends */
@@ -207,11 +213,15 @@ struct nccl_call {
     int most_sms;
 };
 
-struct ncclWindow_vidmem {
+/* What the host knows of a window. */
+struct window {
+    struct window *next;
+    ncclWindow_t handle; /* the address of struct ncclWindow_vidmem in GPU memory */
     ncclComm_t comm;
     void *address;
     size_t bytes;
     char *symmetric; /* the address for Weft, or NULL: peers cannot reach this memory */
+    bool resources;  /* of an ncclDevComm */
 };
 
 /* Makes a call, or keeps it for the end of the group. */
@@ -223,6 +233,21 @@ ncclResult_t group_start_comm(ncclComm_t comm);
 /* Runs function(argument of each) at the same time, in the contexts of the communicators. */
 ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(ncclComm_t, void *),
                            void **arguments);
+
+/* ---------------------------------------------------------------------------------- memory.c */
+
+/* Makes a window of memory whose symmetric address is known, or NULL. */
+ncclResult_t window_make(ncclComm_t comm, const struct window *from, struct ncclWindow_vidmem *seen,
+                         ncclWindow_t *handle);
+
+/* The window of a handle, or NULL. */
+const struct window *window_find(ncclWindow_t handle);
+
+/* Ends the window, and gives what it was. */
+struct window window_end(ncclWindow_t handle);
+
+/* Ends all windows of a communicator. */
+void windows_close(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------- collective.c */
 

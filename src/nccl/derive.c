@@ -43,15 +43,60 @@ static ncclResult_t exchange(ncclComm_t comm, const void *own, size_t bytes, voi
     return *every ? ncclSuccess : nccl_fail(ncclSystemError, "no memory");
 }
 
+/* What each rank reports when a communicator is made: first ... last are the ranks around it whose
+ * GPU memory its kernels reach by load and store, at equal distances. */
+struct rank_report {
+    ncclUniqueId spare;
+    int first, last;
+};
+
+static char *reached_at(ncclComm_t comm, int rank)
+{
+    return rank < 0 || rank >= comm->size ? NULL : weft_ptr(comm->job, comm->signals, rank);
+}
+
+static void find_reached(ncclComm_t comm, struct rank_report *own)
+{
+    int me = comm->rank, next = reached_at(comm, me + 1) ? me + 1 : me - 1;
+    const char *at = reached_at(comm, me), *neighbour = reached_at(comm, next);
+    own->first = own->last = me;
+    if (!at || !neighbour)
+        return;
+    ptrdiff_t stride = (neighbour - at) * (next - me);
+    while (reached_at(comm, own->first - 1) == at + (own->first - 1 - me) * stride)
+        own->first--;
+    while (reached_at(comm, own->last + 1) == at + (own->last + 1 - me) * stride)
+        own->last++;
+}
+
+/* Whether all ranks of each `size` that follow each other reach one another. */
+static bool is_lsa_size(const struct rank_report *every, int ranks, int size)
+{
+    bool all = ranks % size == 0;
+    for (int rank = 0; rank < ranks && all; rank++) {
+        int first = rank / size * size;
+        all = every[rank].first <= first && every[rank].last >= first + size - 1;
+    }
+    return all;
+}
+
 ncclResult_t derive_open(ncclComm_t comm)
 {
-    ncclUniqueId own;
-    void *every = NULL;
-    ncclResult_t result = ncclGetUniqueId(&own);
+    struct rank_report own, *every = NULL;
+    ncclResult_t result = ncclGetUniqueId(&own.spare);
+    find_reached(comm, &own);
     if (!result)
-        result = exchange(comm, &own, sizeof own, &every);
-    comm->spares = every;
-    return result;
+        result = exchange(comm, &own, sizeof own, (void **)&every);
+    if (result || !every)
+        return result;
+    comm->lsa_size = comm->size;
+    while (!is_lsa_size(every, comm->size, comm->lsa_size))
+        comm->lsa_size--;
+    comm->spares = malloc((size_t)comm->size * sizeof *comm->spares);
+    for (int rank = 0; rank < comm->size && comm->spares; rank++)
+        comm->spares[rank] = every[rank].spare;
+    free(every);
+    return comm->spares ? ncclSuccess : nccl_fail(ncclSystemError, "no memory");
 }
 
 /* Makes a communicator of the ranks of one color, ordered by key. */

@@ -60,7 +60,7 @@ struct weft_dev_segment {
 #ifndef WEFT_DEV_CARRIERS
 #if defined WEFT_DEVICE_P2P
 #define WEFT_DEV_CARRIERS(X)
-#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
+#elif (WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA) || defined WEFT_STATE_BY_POINTER
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
 #elif WEFT_TARGET_GPU

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs of nccl_device.h: the host's functions, and kernels. On the stand-in of the CUDA driver
+ * the kernels run on CPU threads, which find the GPU memory at its addresses; on a GPU the driver
+ * compiles their PTX. Arguments: a case, ranks, ranks of an LSA team. */
+#include "nccl_test.h"
+
+#include "device_call.h"
+#include "fakecuda/fake.h"
+
+#include <sys/mman.h>
+
+#ifdef DEVICE_PTX
+__asm__(".pushsection .rodata\n"
+        "device_ptx: .incbin \"" DEVICE_PTX "\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char device_ptx[] __attribute__((visibility("hidden")));
+#else
+static const char device_ptx[] = "";
+#endif
+
+static int lsa_size;
+
+/* ---------------------------------------------------------------------------------- launching */
+
+/* Makes the memory of the stand-in's GPUs accessible at their addresses too. */
+static void map_fake_memory(const struct object *fake, int end)
+{
+    for (int i = 0; i < end; i++) {
+        const struct object *o = &fake[i];
+        uintptr_t from = o->base - (o->kind == DEVICE ? o->lead : 0);
+        size_t bytes = o->bytes + (o->base - from);
+        if (o->kind != MAPPING && o->kind != DEVICE)
+            continue;
+        CHECK(mremap(memory_at(from), 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)from) ==
+              (void *)from);
+    }
+}
+
+static void launch_on_gpu(enum device_kernel kernel, const struct device_call *call)
+{
+    static const char *const names[] = {
+#define NAME(name) "nccl_test_" #name,
+        DEVICE_KERNELS(NAME)
+#undef NAME
+    };
+    static void *module;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *function, *argument = (void *)call;
+    int (*load)(void **, const void *), (*get)(void **, void *, const char *);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
+    load_function(library, &load, "cuModuleLoadData");
+    load_function(library, &get, "cuModuleGetFunction");
+    load_function(library, &launch, "cuLaunchKernel");
+    CHECK(module || !load(&module, device_ptx));
+    CHECK(!get(&function, module, names[kernel]));
+    CHECK(!launch(function, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, &argument, NULL));
+    finish(NULL);
+}
+
+/* Runs a kernel, and waits. The job may have failed. */
+static void run_kernel(enum device_kernel kernel, const struct device_call *call)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    const struct object *fake = dlsym(library, "objects");
+    const int *end = dlsym(library, "objects_end");
+    if (!fake && !*device_ptx)
+        _exit(77); /* a GPU, and no compiler for its kernels */
+    if (!fake) {
+        launch_on_gpu(kernel, call);
+        return;
+    }
+    map_fake_memory(fake, *end);
+    CHECK(!device_run_here(kernel, call));
+}
+
+/* --------------------------------------------------------------------------------- one program */
+
+struct program {
+    ncclComm_t comm;
+    void *memory;
+    struct device_call call;
+};
+
+static void open_on(struct program *p, ncclComm_t comm)
+{
+    ncclDevCommRequirements_t wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+    ncclDevResourceRequirements_t more[3] = {{.next = &more[1],
+                                              .bufferSize = 1000,
+                                              .outBufferHandle = &p->call.buffer,
+                                              .ginSignalCount = 2,
+                                              .ginCounterCount = 1,
+                                              .outGinSignalStart = &p->call.signal,
+                                              .outGinCounterStart = &p->call.counter}};
+    p->comm = comm;
+    OK(ncclLsaBarrierCreateRequirement(ncclTeamLsa(comm), 16, &p->call.lsa_handle, &more[1]));
+    OK(ncclGinBarrierCreateRequirement(comm, ncclTeamWorld(comm), BLOCKS, &p->call.gin_handle,
+                                       &more[2]));
+    more[1].next = &more[2];
+    wanted.resourceRequirementsList = more;
+    wanted.barrierCount = BLOCKS;
+    wanted.lsaBarrierCount = BLOCKS;
+    wanted.railGinBarrierCount = BLOCKS;
+    wanted.worldGinBarrierCount = BLOCKS;
+    wanted.ginContextCount = BLOCKS;
+    wanted.ginSignalCount = 3;
+    wanted.ginCounterCount = 4;
+    OK(ncclMemAlloc(&p->memory, WINDOW_BYTES));
+    OK(ncclCommWindowRegister(comm, p->memory, WINDOW_BYTES, &p->call.window,
+                              NCCL_WIN_COLL_SYMMETRIC));
+    OK(ncclDevCommCreate(comm, &wanted, &p->call.comm));
+    CHECK(p->call.signal == 3 && p->call.counter == 4);
+    p->call.out = gpu_memory(2 * sizeof *p->call.out);
+}
+
+static void open_program(struct program *p, ncclUniqueId id)
+{
+    ncclComm_t comm;
+    OK(ncclCommInitRank(&comm, ranks, id, me));
+    open_on(p, comm);
+}
+
+static void close_program(struct program *p)
+{
+    gpu_free(p->call.out);
+    OK(ncclDevCommDestroy(p->comm, &p->call.comm));
+    FAILS(ncclDevCommDestroy(p->comm, &p->call.comm), ncclInvalidArgument, "no ncclDevComm");
+    OK(ncclCommWindowDeregister(p->comm, p->call.window));
+    OK(ncclMemFree(p->memory));
+    OK(ncclCommDestroy(p->comm));
+}
+
+/* Runs a kernel of which every check is right. */
+static void run_checked(struct program *p, enum device_kernel kernel, int first, int rounds)
+{
+    uint64_t out[2] = {0};
+    ncclResult_t error;
+    to_gpu(p->call.out, out, sizeof out);
+    p->call.first = first;
+    p->call.rounds = rounds;
+    run_kernel(kernel, &p->call);
+    OK(ncclCommGetAsyncError(p->comm, &error));
+    from_gpu(out, p->call.out, sizeof out);
+    if (out[0] || error)
+        fprintf(stderr, "rank %d: kernel %d: %llu checks failed, one in line %llu; %s\n", me,
+                (int)kernel, (unsigned long long)out[0], (unsigned long long)out[1],
+                ncclGetLastError(p->comm));
+    CHECK(!out[0] && !error);
+}
+
+/* ---------------------------------------------------------------------------------------- cases */
+
+static void kernels(ncclUniqueId id)
+{
+    struct program p = {0}, second = {0};
+    ncclComm_t split;
+    open_program(&p, id);
+    for (int launch = 0; launch < 2; launch++)
+        for (int kernel = 0; kernel <= KERNEL_barriers; kernel++)
+            run_checked(&p, (enum device_kernel)kernel, 3 * launch, 3);
+    /* Another communicator of the process has its own state. */
+    OK(ncclCommSplit(p.comm, 0, -me, &split, NULL));
+    open_on(&second, split);
+    CHECK(second.call.comm.rank == ranks - 1 - me);
+    for (int kernel = 0; kernel <= KERNEL_barriers; kernel++) {
+        run_checked(&second, (enum device_kernel)kernel, 0, 2);
+        run_checked(&p, (enum device_kernel)kernel, 6, 2);
+    }
+    close_program(&second);
+    close_program(&p);
+}
+
+static void teams(const struct program *p)
+{
+    ncclTeam_t world = ncclTeamWorld(p->comm), lsa = ncclTeamLsa(p->comm);
+    ncclTeam_t rail = ncclTeamRail(p->comm);
+    CHECK(world.nRanks == ranks && world.rank == me && world.stride == 1);
+    CHECK(lsa.nRanks == lsa_size && lsa.rank == me % lsa_size && lsa.stride == 1);
+    CHECK(rail.nRanks == ranks / lsa_size && rail.rank == me / lsa_size && rail.stride == lsa_size);
+    for (int rank = 0; rank < rail.nRanks; rank++) {
+        int there = ncclTeamRankToWorld(p->comm, rail, rank);
+        CHECK(there == rank * lsa_size + me % lsa_size);
+        CHECK(ncclTeamRankToTeam(world, rail, rank) == there);
+        CHECK(ncclTeamRankIsMember(rail, world, there));
+        CHECK(ncclTeamRankIsMember(lsa, world, there) == (there == me));
+    }
+    CHECK(ncclTeamRankToLsa(p->comm, world, me) == lsa.rank);
+    for (int i = 0; i < ranks - lsa_size; i++) {
+        int rank = ncclTeamRankInDifference(world, lsa, i);
+        CHECK(rank == i + (i >= me / lsa_size * lsa_size ? lsa_size : 0));
+    }
+    CHECK(ncclTeamWorld(NULL).nRanks == 0);
+}
+
+static void pointers(const struct program *p)
+{
+    void *address, *other;
+    int first = me / lsa_size * lsa_size;
+    for (int rank = 0; rank < ranks; rank++) {
+        OK(ncclGetPeerDevicePointer(p->call.window, 8, rank, &address));
+        CHECK(!address == (rank / lsa_size != me / lsa_size));
+        if (!address)
+            continue;
+        OK(ncclGetLsaDevicePointer(p->call.window, 8, rank - first, &other));
+        CHECK(address == other);
+    }
+    FAILS(ncclGetPeerDevicePointer(p->call.window, 8, ranks, &address), ncclInvalidArgument,
+          "peer is");
+    FAILS(ncclGetLsaDevicePointer(p->call.window, 8, lsa_size, &address), ncclInvalidArgument,
+          "the LSA team has");
+    FAILS(ncclGetLsaDevicePointer(p->call.window, WINDOW_BYTES, 0, &address), ncclInvalidArgument,
+          "of a window of 262144 bytes");
+    FAILS(ncclGetLsaDevicePointer(NULL, 0, 0, &address), ncclInvalidArgument, "no such window");
+    FAILS(ncclGetLsaMultimemDevicePointer(p->call.window, 0, &address), ncclInvalidUsage,
+          "no multicast addresses");
+    FAILS(ncclCommWindowDeregister(p->comm, p->call.comm.resourceWindow), ncclInvalidArgument,
+          "ncclDevCommDestroy()");
+}
+
+static void properties(const struct program *p)
+{
+    ncclCommProperties_t seen = NCCL_COMM_PROPERTIES_INITIALIZER, of_nvidia = seen;
+    OK(ncclCommQueryProperties(p->comm, &seen));
+    CHECK(seen.rank == me && seen.nRanks == ranks && seen.nLsaTeams == ranks / lsa_size);
+    CHECK(seen.deviceApiSupport && !seen.multimemSupport && seen.hostRmaSupport);
+    CHECK(seen.ginType == NCCL_GIN_TYPE_PROXY && seen.ginSupport[NCCL_GIN_TYPE_PROXY]);
+    CHECK(!seen.ginSupport[NCCL_GIN_TYPE_GDAKI] && seen.commHash);
+    of_nvidia.magic = (unsigned)NCCL_API_MAGIC;
+    OK(ncclCommQueryProperties(p->comm, &of_nvidia));
+    CHECK(!of_nvidia.deviceApiSupport && of_nvidia.commHash == seen.commHash);
+    of_nvidia.size = 8;
+    FAILS(ncclCommQueryProperties(p->comm, &of_nvidia), ncclInvalidArgument,
+          "NCCL_COMM_PROPERTIES_INITIALIZER");
+}
+
+#define REFUSED(result, text, ...)                                                                 \
+    do {                                                                                           \
+        ncclDevCommRequirements_t wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;                 \
+        __VA_ARGS__;                                                                               \
+        FAILS(ncclDevCommCreate(p->comm, &wanted, &made), result, text);                           \
+    } while (0)
+
+static void requirements(const struct program *p)
+{
+    ncclDevComm_t made;
+    ncclTeamRequirements_t team = {.multimem = true};
+    ncclDevResourceRequirements_t resource = {.bufferAlign = 256};
+    REFUSED(ncclInvalidUsage, "NVIDIA's nccl_device.h (version 23102)",
+            wanted.magic = (unsigned)NCCL_API_MAGIC, wanted.version = 23102);
+    REFUSED(ncclInvalidUsage, "compile it again", wanted.version--);
+    REFUSED(ncclInvalidArgument, "magic 0x7", wanted.magic = 7);
+    REFUSED(ncclInvalidArgument, "have size 8", wanted.size = 8);
+    REFUSED(ncclInvalidArgument, "worldGinBarrierCount is -1", wanted.worldGinBarrierCount = -1);
+    REFUSED(ncclInvalidArgument, "alignment of 256 bytes",
+            wanted.resourceRequirementsList = &resource);
+    REFUSED(ncclInvalidUsage, "lsaMultimem is true", wanted.lsaMultimem = true);
+    REFUSED(ncclInvalidUsage, "multimem of a team", wanted.teamRequirementsList = &team);
+    REFUSED(ncclInvalidUsage, "no LL all-to-all", wanted.lsaLLA2ABlockCount = 1);
+    REFUSED(ncclInvalidUsage, "no CFT", wanted.cftCaps = NCCL_CFT);
+    REFUSED(ncclInvalidUsage, "useRuntimeVersion", wanted.useRuntimeVersion = true);
+    REFUSED(ncclInvalidUsage, "ginType is 3", wanted.ginType = NCCL_GIN_TYPE_GDAKI);
+    FAILS(ncclDevCommCreate(p->comm, NULL, &made), ncclInvalidArgument, "requirements are null");
+}
+
+static void host(ncclUniqueId id)
+{
+    struct program p = {0};
+    open_program(&p, id);
+    teams(&p);
+    pointers(&p);
+    properties(&p);
+    requirements(&p);
+    close_program(&p);
+}
+
+/* A kernel that fails fails the communicator, at this rank or at all. */
+static void fails(ncclUniqueId id, enum device_kernel kernel, const char *sentence)
+{
+    struct program p = {0};
+    ncclResult_t error;
+    open_program(&p, id);
+    run_kernel(kernel, &p.call);
+    do /* a rank whose kernel ended well waits for the failure of another one */
+        OK(ncclCommGetAsyncError(p.comm, &error));
+    while (!error && kernel == KERNEL_alone);
+    if (!error || !strstr(ncclGetLastError(p.comm), sentence))
+        fprintf(stderr, "rank %d: %d: \"%s\", wanted \"%s\"\n", me, (int)error,
+                ncclGetLastError(p.comm), sentence);
+    CHECK(error && strstr(ncclGetLastError(p.comm), sentence));
+    _exit(0);
+}
+
+static void bad_index(ncclUniqueId id)
+{
+    fails(id, KERNEL_bad_index, "barrier: number 99, and there are 2; ask ncclDevCommCreate()");
+}
+
+/* WEFT_WAIT_LIMIT is a second. */
+static void alone(ncclUniqueId id)
+{
+    fails(id, KERNEL_alone, me ? "" : "signal_wait");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*body)(ncclUniqueId);
+    } cases[] = {{"kernels", kernels}, {"host", host}, {"bad_index", bad_index}, {"alone", alone}};
+    const char *wanted = argc > 1 ? argv[1] : "kernels";
+    int n = argc > 2 ? atoi(argv[2]) : 2;
+    lsa_size = argc > 3 ? atoi(argv[3]) : n;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(wanted, cases[i].name) == 0)
+            return run_ranks(n, cases[i].body, NULL);
+    fprintf(stderr, "device: there is no case %s\n", wanted);
+    return 1;
+}
