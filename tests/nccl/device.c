@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of nccl_device.h: the host's functions, and kernels. On the stand-in of the CUDA driver
  * the kernels run on CPU threads, which find the GPU memory at its addresses; on a GPU the driver
- * compiles their PTX. Arguments: a case, ranks, ranks of an LSA team. */
+ * compiles their PTX. Arguments: a case, ranks, ranks of an LSA team. Case threads has one process,
+ * and ranks that are its threads. */
 #include "nccl_test.h"
 
 #include "device_call.h"
 #include "fakecuda/fake.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #ifdef DEVICE_PTX
@@ -44,7 +46,7 @@ static void launch_on_gpu(enum device_kernel kernel, const struct device_call *c
         DEVICE_KERNELS(NAME)
 #undef NAME
     };
-    static void *module;
+    static _Thread_local void *module; /* a module is of one GPU, as a thread here */
     void *library = dlopen("libcuda.so.1", RTLD_NOW), *function, *argument = (void *)call;
     int (*load)(void **, const void *), (*get)(void **, void *, const char *);
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -70,7 +72,10 @@ static void run_kernel(enum device_kernel kernel, const struct device_call *call
         launch_on_gpu(kernel, call);
         return;
     }
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
     map_fake_memory(fake, *end);
+    pthread_mutex_unlock(&lock);
     CHECK(!device_run_here(kernel, call));
 }
 
@@ -103,13 +108,13 @@ static void open_on(struct program *p, ncclComm_t comm)
     wanted.railGinBarrierCount = BLOCKS;
     wanted.worldGinBarrierCount = BLOCKS;
     wanted.ginContextCount = BLOCKS;
-    wanted.ginSignalCount = 3;
-    wanted.ginCounterCount = 4;
+    wanted.ginSignalCount = 14; /* and 2 more: whole units of the layout */
+    wanted.ginCounterCount = 15;
     OK(ncclMemAlloc(&p->memory, WINDOW_BYTES));
     OK(ncclCommWindowRegister(comm, p->memory, WINDOW_BYTES, &p->call.window,
                               NCCL_WIN_COLL_SYMMETRIC));
     OK(ncclDevCommCreate(comm, &wanted, &p->call.comm));
-    CHECK(p->call.signal == 3 && p->call.counter == 4);
+    CHECK(p->call.signal == 14 && p->call.counter == 15);
     p->call.out = gpu_memory(2 * sizeof *p->call.out);
 }
 
@@ -177,11 +182,12 @@ static void teams(const struct program *p)
     CHECK(world.nRanks == ranks && world.rank == me && world.stride == 1);
     CHECK(lsa.nRanks == lsa_size && lsa.rank == me % lsa_size && lsa.stride == 1);
     CHECK(rail.nRanks == ranks / lsa_size && rail.rank == me / lsa_size && rail.stride == lsa_size);
+    for (int rank = 0; rank < ranks; rank++)
+        CHECK(ncclTeamRankIsMember(rail, world, rank) == (rank % lsa_size == me % lsa_size));
     for (int rank = 0; rank < rail.nRanks; rank++) {
         int there = ncclTeamRankToWorld(p->comm, rail, rank);
         CHECK(there == rank * lsa_size + me % lsa_size);
         CHECK(ncclTeamRankToTeam(world, rail, rank) == there);
-        CHECK(ncclTeamRankIsMember(rail, world, there));
         CHECK(ncclTeamRankIsMember(lsa, world, there) == (there == me));
     }
     CHECK(ncclTeamRankToLsa(p->comm, world, me) == lsa.rank);
@@ -273,6 +279,43 @@ static void host(ncclUniqueId id)
     close_program(&p);
 }
 
+/* The ranks are threads of one process. */
+static ncclComm_t comms[MOST_RANKS];
+
+static void *run_thread(void *argument)
+{
+    struct program p = {0};
+    int rank = (int)(intptr_t)argument;
+    use_gpu(rank);
+    me = rank;
+    open_on(&p, comms[rank]);
+    CHECK(p.call.comm.rank == rank);
+    for (int kernel = 0; kernel <= KERNEL_barriers; kernel++)
+        run_checked(&p, (enum device_kernel)kernel, 0, 2);
+    gpu_free(p.call.out);
+    OK(ncclDevCommDestroy(p.comm, &p.call.comm));
+    OK(ncclCommWindowDeregister(p.comm, p.call.window));
+    OK(ncclMemFree(p.memory));
+    return NULL;
+}
+
+static void threads(ncclUniqueId id)
+{
+    pthread_t made[MOST_RANKS];
+    int n = lsa_size, devices[MOST_RANKS], gpus = 0;
+    (void)id;
+    CHECK(!cuda.device_count(&gpus));
+    for (int rank = 0; rank < n; rank++)
+        devices[rank] = rank % gpus;
+    OK(ncclCommInitAll(comms, n, devices));
+    for (int rank = 0; rank < n; rank++)
+        CHECK(!pthread_create(&made[rank], NULL, run_thread, (void *)(intptr_t)rank));
+    for (int rank = 0; rank < n; rank++)
+        CHECK(!pthread_join(made[rank], NULL));
+    for (int rank = 0; rank < n; rank++)
+        OK(ncclCommDestroy(comms[rank]));
+}
+
 /* A kernel that fails fails the communicator, at this rank or at all. */
 static void fails(ncclUniqueId id, enum device_kernel kernel, const char *sentence)
 {
@@ -306,7 +349,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*body)(ncclUniqueId);
-    } cases[] = {{"kernels", kernels}, {"host", host}, {"bad_index", bad_index}, {"alone", alone}};
+    } cases[] = {{"kernels", kernels},
+                 {"host", host},
+                 {"bad_index", bad_index},
+                 {"alone", alone},
+                 {"threads", threads}};
     const char *wanted = argc > 1 ? argv[1] : "kernels";
     int n = argc > 2 ? atoi(argv[2]) : 2;
     lsa_size = argc > 3 ? atoi(argv[3]) : n;

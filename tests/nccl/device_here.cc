@@ -27,6 +27,9 @@ int device_run_here(enum device_kernel kernel, const struct device_call *call)
     attr.grid[0] = BLOCKS;
     attr.block[0] = THREADS;
     attr.grid[1] = attr.grid[2] = attr.block[1] = attr.block[2] = 1;
-    weft_status status = weft_simt_launch(&attr, NULL);
-    return status ? status : weft_simt_stream_synchronize(NULL);
+    static thread_local weft_simt_stream *stream; /* ranks that are threads run at the same time */
+    weft_status status = stream ? WEFT_OK : weft_simt_stream_create(&stream);
+    if (!status)
+        status = weft_simt_launch(&attr, stream);
+    return status ? status : weft_simt_stream_synchronize(stream);
 }

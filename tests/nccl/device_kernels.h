@@ -194,6 +194,7 @@ NCCL_DEVICE_INLINE void kernel_signals(device_call const &call)
         gin.waitSignal(cta, NUMBER, number + 6, 32);
         gin.waitSignal(cta, call.window, values, word + 1000 + (uint64_t)from);
         EXPECT(call, gin.readSignal(NUMBER, 3) == (number + 6) % 8);
+        gin.waitSignal(cta, NUMBER, number + 6 + 8, 3); /* numbers of 3 bits wrap */
         EXPECT(call, own[2] == sent && bytes[0] == (unsigned char)sent);
         EXPECT(call, *(const volatile unsigned short *)(bytes + 2) == (unsigned short)sent);
         EXPECT(call, *(const volatile unsigned *)(bytes + 4) == (unsigned)sent);

@@ -17,6 +17,7 @@
 #error "include <nccl_device.h> before <weft_device.h>, or define WEFT_STATE_BY_POINTER before both"
 #endif
 #define WEFT_STATE_BY_POINTER
+#define WEFT_DEVICE_NO_LAUNCH /* so that a program links NCCL's library alone */
 #endif
 #include <weft_device.h>
 #else
