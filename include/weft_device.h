@@ -40,9 +40,9 @@
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
  *
- * With WEFT_STATE_BY_POINTER defined, on cuda in C++, there is no copy of the job's state: the
- * kernel gets its address (weft_device_state()), and the operations are members of a structure with
- * it:
+ * With WEFT_STATE_BY_POINTER defined, on cuda and simt in C++, there is no copy of the job's state:
+ * the kernel gets its address (weft_device_state()), and the operations are members of a structure
+ * with it:
  *
  *     struct weft_device weft = {*state};
  *     weft.weft_thread_p64(slot, 42, weft.weft_dev_my_pe() ^ 1);

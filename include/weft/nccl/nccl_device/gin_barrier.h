@@ -70,7 +70,7 @@ template <typename Coop> struct ncclGinBarrierSession : weft_nccl_barrier<Coop> 
             weft_nccl_flush(this->comm, this->coop);
         else
             this->coop.sync();
-        if (weft_nccl_releases(order) && this->team.nRanks > 1)
+        if (weft_nccl_releases(order) && this->coop.thread_rank() < this->team.nRanks - 1)
             weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
         for (int i = this->coop.thread_rank(); i < this->team.nRanks - 1; i += this->coop.size())
             weft.weft_thread_p64(this->own() + 1 + this->team.rank, this->epoch + 1,

@@ -75,11 +75,11 @@ template <typename Coop> struct ncclLsaBarrierSession : weft_nccl_barrier<Coop> 
     {
     }
 
-    /* The fence of each thread orders what its group did before, after the sync. */
+    /* A thread that stores orders what its group did before by its own fence, after the sync. */
     NCCL_DEVICE_INLINE void arrive(Coop, cuda::memory_order order)
     {
         this->coop.sync();
-        if (weft_nccl_releases(order) && this->team.nRanks > 1)
+        if (weft_nccl_releases(order) && this->coop.thread_rank() < this->team.nRanks - 1)
             weft_dev_fence(WEFT_ORDER_ACQ_REL, WEFT_SCOPE_SYS);
         for (int i = this->coop.thread_rank(); i < this->team.nRanks - 1; i += this->coop.size()) {
             int lsa = ncclTeamRankToLsa(this->comm, this->team, this->other(i));
