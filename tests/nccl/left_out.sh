@@ -14,8 +14,8 @@ folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 
 case $2 in
-host) ending=c qualifier= parameters=void compile="$3 -std=gnu11 -c" ;;
-here) ending=cc qualifier= compile="$3 -std=c++17 -DWEFT_NCCL_KERNELS=1 -c" ;;
+host) ending=c qualifier='' parameters=void compile="$3 -std=gnu11 -c" ;;
+here) ending=cc qualifier='' compile="$3 -std=c++17 -DWEFT_NCCL_KERNELS=1 -c" ;;
 cuda) ending=cu qualifier=__device__
       compile="$3 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_90
                -Wno-unknown-cuda-version -fdeclspec -std=c++17 -S" ;;
