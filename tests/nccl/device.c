@@ -39,40 +39,61 @@ static void map_fake_memory(const struct object *fake, int end)
     }
 }
 
-static void launch_on_gpu(enum device_kernel kernel, const struct device_call *call)
+/* The kernels of a GPU, and a stream. A thread uses one GPU. */
+static _Thread_local void *functions[KERNEL_COUNT];
+static _Thread_local cudaStream_t stream;
+
+static const struct object *fake_objects(const int **end)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    *end = dlsym(library, "objects_end");
+    return dlsym(library, "objects");
+}
+
+/* Before any kernel runs: loading may wait for the kernels of other threads, which may wait for
+ * this one. */
+static void load_kernels(void)
 {
     static const char *const names[] = {
 #define NAME(name) "nccl_test_" #name,
         DEVICE_KERNELS(NAME)
 #undef NAME
     };
-    static _Thread_local void *module; /* a module is of one GPU, as a thread here */
-    void *library = dlopen("libcuda.so.1", RTLD_NOW), *function, *argument = (void *)call;
+    const int *end;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *module;
     int (*load)(void **, const void *), (*get)(void **, void *, const char *);
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                  void *, void **, void **);
+    if (fake_objects(&end) || functions[0])
+        return;
+    if (!*device_ptx)
+        _exit(77); /* no compiler for kernels */
     load_function(library, &load, "cuModuleLoadData");
     load_function(library, &get, "cuModuleGetFunction");
+    CHECK(!load(&module, device_ptx));
+    for (int kernel = 0; kernel < KERNEL_COUNT; kernel++)
+        CHECK(!get(&functions[kernel], module, names[kernel]));
+    CHECK(!cuda.stream_create(&stream, 1)); /* which does not wait for those of other threads */
+}
+
+static void launch_on_gpu(enum device_kernel kernel, const struct device_call *call)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW), *argument = (void *)call;
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
     load_function(library, &launch, "cuLaunchKernel");
-    CHECK(module || !load(&module, device_ptx));
-    CHECK(!get(&function, module, names[kernel]));
-    CHECK(!launch(function, BLOCKS, 1, 1, THREADS, 1, 1, 0, NULL, &argument, NULL));
-    finish(NULL);
+    CHECK(!launch(functions[kernel], BLOCKS, 1, 1, THREADS, 1, 1, 0, stream, &argument, NULL));
+    finish(stream);
 }
 
 /* Runs a kernel, and waits. The job may have failed. */
 static void run_kernel(enum device_kernel kernel, const struct device_call *call)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    const struct object *fake = dlsym(library, "objects");
-    const int *end = dlsym(library, "objects_end");
-    if (!fake && !*device_ptx)
-        _exit(77); /* a GPU, and no compiler for its kernels */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const int *end;
+    const struct object *fake = fake_objects(&end);
     if (!fake) {
         launch_on_gpu(kernel, call);
         return;
     }
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     map_fake_memory(fake, *end);
     pthread_mutex_unlock(&lock);
@@ -102,6 +123,8 @@ static void open_on(struct program *p, ncclComm_t comm)
     OK(ncclGinBarrierCreateRequirement(comm, ncclTeamWorld(comm), BLOCKS, &p->call.gin_handle,
                                        &more[2]));
     more[1].next = &more[2];
+    load_kernels();
+    p->call.out = gpu_memory(2 * sizeof *p->call.out);
     wanted.resourceRequirementsList = more;
     wanted.barrierCount = BLOCKS;
     wanted.lsaBarrierCount = BLOCKS;
@@ -115,7 +138,6 @@ static void open_on(struct program *p, ncclComm_t comm)
                               NCCL_WIN_COLL_SYMMETRIC));
     OK(ncclDevCommCreate(comm, &wanted, &p->call.comm));
     CHECK(p->call.signal == 14 && p->call.counter == 15);
-    p->call.out = gpu_memory(2 * sizeof *p->call.out);
 }
 
 static void open_program(struct program *p, ncclUniqueId id)
@@ -219,6 +241,12 @@ static void pointers(const struct program *p)
     FAILS(ncclGetLsaDevicePointer(NULL, 0, 0, &address), ncclInvalidArgument, "no such window");
     FAILS(ncclGetLsaMultimemDevicePointer(p->call.window, 0, &address), ncclInvalidUsage,
           "no multicast addresses");
+    ncclWindow_t plain;
+    OK(ncclCommWindowRegister(p->comm, p->call.out, 16, &plain, 0));
+    FAILS(ncclGetPeerDevicePointer(plain, 0, me, &address), ncclInvalidUsage,
+          "allocate it with ncclMemAlloc()");
+    OK(ncclCommWindowDeregister(p->comm, plain));
+    FAILS(ncclWinGetUserPtr(p->comm, plain, &address), ncclInvalidArgument, "no such window");
     FAILS(ncclCommWindowDeregister(p->comm, p->call.comm.resourceWindow), ncclInvalidArgument,
           "ncclDevCommDestroy()");
 }
@@ -357,6 +385,7 @@ int main(int argc, char **argv)
     const char *wanted = argc > 1 ? argv[1] : "kernels";
     int n = argc > 2 ? atoi(argv[2]) : 2;
     lsa_size = argc > 3 ? atoi(argv[3]) : n;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strcmp(wanted, cases[i].name) == 0)
             return run_ranks(n, cases[i].body, NULL);
