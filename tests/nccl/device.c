@@ -131,13 +131,13 @@ static void open_on(struct program *p, ncclComm_t comm)
     wanted.railGinBarrierCount = BLOCKS;
     wanted.worldGinBarrierCount = BLOCKS;
     wanted.ginContextCount = BLOCKS;
-    wanted.ginSignalCount = 14; /* and 2 more: whole units of the layout */
-    wanted.ginCounterCount = 15;
+    wanted.ginSignalCount = 14;  /* and 2 more: whole units of the layout */
+    wanted.ginCounterCount = 14; /* the same number as that of the signal */
     OK(ncclMemAlloc(&p->memory, WINDOW_BYTES));
     OK(ncclCommWindowRegister(comm, p->memory, WINDOW_BYTES, &p->call.window,
                               NCCL_WIN_COLL_SYMMETRIC));
     OK(ncclDevCommCreate(comm, &wanted, &p->call.comm));
-    CHECK(p->call.signal == 14 && p->call.counter == 15);
+    CHECK(p->call.signal == 14 && p->call.counter == 14);
 }
 
 static void open_program(struct program *p, ncclUniqueId id)

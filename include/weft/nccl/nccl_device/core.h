@@ -117,10 +117,10 @@ typedef struct ncclDevCommRequirements {
     unsigned magic, version;
     ncclDevResourceRequirements_t *resourceRequirementsList;
     ncclTeamRequirements_t *teamRequirementsList;
-    bool lsaMultimem;                          /* refused: leave it false */
-    int barrierCount;                          /* for ncclBarrierSession, of each team */
-    int lsaBarrierCount;                       /* for ncclLsaBarrierSession with ncclTeamTagLsa */
-    int railGinBarrierCount;                   /* for ncclGinBarrierSession with ncclTeamTagRail */
+    bool lsaMultimem;        /* refused: leave it false */
+    int barrierCount;        /* for ncclBarrierSession; the others are at least as many */
+    int lsaBarrierCount;     /* for ncclLsaBarrierSession with ncclTeamTagLsa */
+    int railGinBarrierCount; /* for ncclGinBarrierSession with ncclTeamTagRail */
     int lsaLLA2ABlockCount, lsaLLA2ASlotCount; /* refused: leave them 0 */
     bool ginForceEnable;                       /* no effect: GIN is always there */
     int ginContextCount; /* contexts, each with its own signals and counters */
