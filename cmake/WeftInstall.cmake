@@ -7,8 +7,7 @@ install(TARGETS weft weft_static EXPORT weft-targets
         LIBRARY DESTINATION ${libdir} COMPONENT library NAMELINK_COMPONENT development
         ARCHIVE DESTINATION ${libdir} COMPONENT development)
 install(TARGETS weft_nccl LIBRARY DESTINATION ${libdir} COMPONENT library)
-install(FILES ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/weft-nccl/libnccl.so.2
-        DESTINATION ${libdir}/weft-nccl COMPONENT library)
+install(TARGETS weft_nccl_name LIBRARY DESTINATION ${libdir}/weft-nccl COMPONENT library)
 install(EXPORT weft-targets NAMESPACE weft:: DESTINATION ${libdir}/cmake/weft COMPONENT development)
 
 configure_package_config_file(cmake/weft-config.cmake.in weft-config.cmake

@@ -18,9 +18,12 @@ if((weft_ptx_compiler STREQUAL "clang" AND NOT WEFT_CLANG) OR (weft_ptx_compiler
   message(FATAL_ERROR "WEFT_KERNEL_COMPILER=${weft_ptx_compiler}, which is not here: ${WEFT_CLANG_NOTE}")
 endif()
 
-# weft_ptx(OUTPUT SOURCE): makes OUTPUT. Comments are left out, and hints that old drivers refuse.
+# weft_ptx(OUTPUT SOURCE [INCLUDE_FOLDER...]): makes OUTPUT. Comments are left out, and hints that old
+# drivers refuse.
 function(weft_ptx output source)
   set(includes -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/standin/hca)
+  list(TRANSFORM ARGN PREPEND -I OUTPUT_VARIABLE more)
+  list(APPEND includes ${more})
   set(depends -MD -MF ${output}.d -MT ${output})
   if(weft_ptx_compiler STREQUAL "clang")
     set(command ${CMAKE_C_COMPILER_LAUNCHER} ${WEFT_CLANG} ${_weft_clang_flags} --cuda-feature=+ptx64 -DWEFT_PTX_ISA=64 ${includes} ${depends})

@@ -40,14 +40,16 @@
  *   device/simt.h        the primitives below all of them
  *   launch.h             kernels and launches on either target
  *
- * With WEFT_STATE_BY_POINTER defined, on cuda in C++, there is no copy of the job's state: the
- * kernel gets its address (weft_device_state()), and the operations are members of a structure with
- * it:
+ * With WEFT_STATE_BY_POINTER defined, on cuda and simt in C++, there is no copy of the job's state:
+ * the kernel gets its address (weft_device_state()), and the operations are members of a structure
+ * with it:
  *
  *     struct weft_device weft = {*state};
  *     weft.weft_thread_p64(slot, 42, weft.weft_dev_my_pe() ^ 1);
  *
- * Transport gda is not compiled then; a host thread posts requests to the NIC.
+ * Transport gda is not compiled then; a host thread posts requests to the NIC. With
+ * WEFT_DEVICE_NO_LAUNCH defined too, kernels are plain __global__ functions without
+ * <weft/launch.h>, and the program needs no -lweft for them.
  *
  * Two headers stand in place of this one: <weft/device/p2p.h>, for kernels that reach their peers
  * by loads and stores alone, and <weft/device/gda.h>, for kernels that post requests to the NIC
@@ -62,7 +64,9 @@
 #include <weft/device/control.h>
 #include <weft/device/move.h>
 #include <weft/device/packet_unit.h>
+#ifndef WEFT_DEVICE_NO_LAUNCH
 #include <weft/launch.h>
+#endif
 
 #ifdef WEFT_STATE_BY_POINTER
 #include <weft/device/members.h>

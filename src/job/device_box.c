@@ -154,6 +154,10 @@ static void text_argument(const struct weft_dev_record *record, const char *who,
         snprintf(text, bytes,
                  "%s: strides %d and %d (dst, src), element of %llu bytes; at least 1 is needed",
                  who, (int)(record->expected >> 32), (int)record->expected, seen);
+    else if (record->compare == WEFT_LT) /* barriers of nccl_device.h */
+        snprintf(text, bytes,
+                 "%s: number %llu, and there are %llu; ask ncclDevCommCreate() for more", who, seen,
+                 expected);
     else /* expected: blocks that shall take part; seen: blocks of the grid */
         snprintf(text, bytes,
                  "%s: the first %llu blocks of %llu must share it, but block %u called it", who,

@@ -43,8 +43,10 @@ weft_status device_state_address(struct weft_job *job, const struct weft_dev **a
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const struct weft_dev *dev;
     struct device_view *view;
-    weft_status status = find_cuda(job, "weft_device_state", &dev, &view);
+    weft_status status = device_target() == WEFT_CUDA ? device_open(job) : WEFT_OK;
     *address = NULL;
+    if (!status)
+        status = find_cuda(job, "weft_device_state", &dev, &view);
     if (status)
         return status;
     pthread_mutex_lock(&lock);

@@ -570,6 +570,14 @@ static weft_status start_device(struct weft_job *job)
     return status;
 }
 
+weft_status device_open(struct weft_job *job)
+{
+    weft_status status = job_check_failed(job);
+    if (!status && !job->device)
+        status = check_target();
+    return status || job->device ? status : start_device(job);
+}
+
 weft_status device_start(struct weft_job *job)
 {
     if (job->threads_are_pes && job->npes > 1)
@@ -578,11 +586,7 @@ weft_status device_start(struct weft_job *job)
                          "device code has one state for a process; start the PEs as processes "
                          "(`weft run -n %d`)",
                          job->npes);
-    weft_status status = job_check_failed(job);
-    if (!status && !job->device)
-        status = check_target();
-    if (!status && !job->device)
-        status = start_device(job);
+    weft_status status = device_open(job);
     if (status)
         return status;
     pthread_mutex_lock(&units_lock);

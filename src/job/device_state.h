@@ -135,6 +135,7 @@ const struct weft_dev *device_state_of(const struct weft_job *job, struct device
 
 /* Implement weft_device_start(), weft_module_init() and weft_device_state() for a running job. */
 weft_status device_start(struct weft_job *job);
+weft_status device_open(struct weft_job *job); /* its first part: not the units */
 weft_status device_module_init(struct weft_job *job, void *module);
 weft_status device_state_address(struct weft_job *job, const struct weft_dev **state);
 

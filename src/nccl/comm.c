@@ -246,6 +246,9 @@ static ncclResult_t open_job(ncclComm_t comm)
 
 void comm_close_job(ncclComm_t comm)
 {
+    bool suspended = comm->job && atomic_load(&comm->state) == COMM_SUSPENDED;
+    if (!suspended)
+        windows_close(comm);
     if (!comm->job)
         return;
     messages_close(comm);

@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 #include <weft.h>
+#include <weft/device/control.h>
 #include <weft/gpu.h>
-#include <weft/nccl/nccl.h>
+#include <weft/nccl/nccl_device.h>
 #include <weft/stream.h>
 
 #include "nccl/state.h"
@@ -28,6 +29,8 @@ struct process_ranks {
 struct rank_card {
     ncclUniqueId spare; /* for ncclCommShrink() */
     int first_of_node;
+    /* ranks around it whose GPU memory its kernels reach by load and store, at equal distances */
+    int first_reached, last_reached;
 };
 
 /* Never freed, so that a call with a communicator that has been destroyed gets an error. */
@@ -48,6 +51,7 @@ struct ncclComm {
     char *name;                    /* of the configuration, or NULL */
     struct rank_card *cards;       /* of each rank */
     bool shrunk;                   /* the spare ids may have been used */
+    int lsa_size;                  /* ranks of an LSA team */
     int rank, size, nodes, most_sms;
     int device;              /* of CUDA, -1: not known yet */
     void *context;           /* of the driver, current in the thread that made the communicator */
@@ -127,9 +131,9 @@ const char *nccl_sentence(void);
 
 /* What NCCL's variables say of communicators. */
 extern struct environment {
-    int most_sms; /* -1: nothing */
-    int blocking; /* 0, 1; -1: nothing */
-    bool sockets; /* path net uses no RDMA */
+    int most_sms;        /* -1: nothing */
+    int blocking;        /* 0, 1; -1: nothing */
+    bool sockets;        /* path net uses no RDMA */
     size_t message_room; /* bytes for the messages of a communicator */
 } environment;
 
@@ -151,6 +155,9 @@ bool driver_use_device(int device); /* makes the primary context of a device cur
 /* Memory that peers can map, where the GPU has such. */
 ncclResult_t driver_alloc(void **address, size_t bytes);
 ncclResult_t driver_free(void *address);
+/* GPU memory that kernels read, with a copy of `bytes` bytes. */
+ncclResult_t driver_copy_make(const void *from, size_t bytes, void **address);
+void driver_copy_free(void *address);
 uint64_t driver_capture(weft_stream stream); /* id of the stream's capture, 0: none */
 /* weft/launch.h's streams and events, which return a status here. */
 ncclResult_t driver_event_create(weft_event *event);
@@ -223,7 +230,7 @@ struct nccl_call {
     int root; /* or peer */
     weft_stream stream;
     /* PUT_SIGNAL, which with n == 0 signals alone, and WAIT_SIGNAL, of n signals */
-    ncclWindow_t window;
+    const struct window *window;
     size_t offset;
     int signal;
     struct factor factor; /* a copy: the operator may be destroyed before the group ends */
@@ -233,11 +240,15 @@ struct nccl_call {
     struct call_events events;
 };
 
-struct ncclWindow_vidmem {
+/* What the host knows of a window. */
+struct window {
+    struct window *next;
+    ncclWindow_t handle; /* the address of struct ncclWindow_vidmem in GPU memory */
     ncclComm_t comm;
     void *address;
     size_t bytes;
     char *symmetric; /* the address for Weft, or NULL: peers cannot reach this memory */
+    bool resources;  /* of an ncclDevComm */
 };
 
 /* Makes a call, or keeps it for the end of the group. */
@@ -249,6 +260,21 @@ ncclResult_t group_start_comm(ncclComm_t comm);
 /* Runs function(argument of each) at the same time, in the contexts of the communicators. */
 ncclResult_t group_run_all(int n, ncclComm_t *comms, ncclResult_t (*function)(ncclComm_t, void *),
                            void **arguments);
+
+/* ---------------------------------------------------------------------------------- memory.c */
+
+/* Makes a window of memory whose symmetric address is known, or NULL. */
+ncclResult_t window_make(ncclComm_t comm, const struct window *from, struct ncclWindow_vidmem *seen,
+                         ncclWindow_t *handle);
+
+/* The window of a handle, or NULL. */
+const struct window *window_find(ncclWindow_t handle);
+
+/* Ends the window, and gives what it was. */
+struct window window_end(ncclWindow_t handle);
+
+/* Ends all windows of a communicator. */
+void windows_close(ncclComm_t comm);
 
 /* ------------------------------------------------------------------------------- collective.c */
 

@@ -43,18 +43,56 @@ static ncclResult_t exchange(ncclComm_t comm, const void *own, size_t bytes, voi
     return *every ? ncclSuccess : nccl_fail(ncclSystemError, "no memory");
 }
 
+static char *reached_at(ncclComm_t comm, int rank)
+{
+    return rank < 0 || rank >= comm->size ? NULL : weft_ptr(comm->job, comm->signals, rank);
+}
+
+static void find_reached(ncclComm_t comm, struct rank_card *own)
+{
+    int me = comm->rank, next = reached_at(comm, me + 1) ? me + 1 : me - 1;
+    const char *at = reached_at(comm, me), *neighbour = reached_at(comm, next);
+    own->first_reached = own->last_reached = me;
+    if (!at || !neighbour)
+        return;
+    ptrdiff_t stride = (neighbour - at) * (next - me);
+    while (reached_at(comm, own->first_reached - 1) == at + (own->first_reached - 1 - me) * stride)
+        own->first_reached--;
+    while (reached_at(comm, own->last_reached + 1) == at + (own->last_reached + 1 - me) * stride)
+        own->last_reached++;
+}
+
+/* Whether all ranks of each comm->lsa_size that follow each other reach one another. */
+static bool is_lsa_size(const struct ncclComm *comm)
+{
+    int size = comm->lsa_size;
+    bool all = comm->size % size == 0;
+    for (int rank = 0; rank < comm->size && all; rank++) {
+        int first = rank / size * size;
+        all = comm->cards[rank].first_reached <= first &&
+              comm->cards[rank].last_reached >= first + size - 1;
+    }
+    return all;
+}
+
 ncclResult_t derive_open(ncclComm_t comm)
 {
     struct rank_card own = {.first_of_node = weft_team_my_pe(weft_team_node(comm->job)) == 0};
     void *every = NULL;
     ncclResult_t result = ncclGetUniqueId(&own.spare);
+    find_reached(comm, &own);
     if (!result)
         result = exchange(comm, &own, sizeof own, &every);
     free(comm->cards);
     comm->cards = every;
+    if (result)
+        return result;
     comm->nodes = 0;
-    for (int rank = 0; rank < comm->size && comm->cards; rank++)
+    for (int rank = 0; rank < comm->size; rank++)
         comm->nodes += comm->cards[rank].first_of_node;
+    comm->lsa_size = comm->size;
+    while (!is_lsa_size(comm))
+        comm->lsa_size--;
     return result;
 }
 

@@ -20,6 +20,7 @@ static struct {
     int (*retain)(void **, int);
     int (*alloc)(address_t *, size_t);
     int (*free)(address_t);
+    int (*to_gpu)(address_t, const void *, size_t);
     int (*capture_info)(weft_stream, int *, uint64_t *, void *, void *, void *);
     int (*granularity)(size_t *, const CUmemAllocationProp *, int);
     int (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, uint64_t);
@@ -47,6 +48,7 @@ static void load(void)
         {"cuDevicePrimaryCtxRetain", &driver.retain},
         {"cuMemAlloc_v2", &driver.alloc},
         {"cuMemFree_v2", &driver.free},
+        {"cuMemcpyHtoD_v2", &driver.to_gpu},
         {"cuStreamGetCaptureInfo_v2", &driver.capture_info},
         {"cuMemGetAllocationGranularity", &driver.granularity},
         {"cuMemCreate", &driver.create},
@@ -229,4 +231,23 @@ void driver_event_destroy(weft_event event)
 {
     weft_driver_runtime.event_synchronize(event);
     weft_driver_runtime.event_destroy(event);
+}
+
+ncclResult_t driver_copy_make(const void *from, size_t bytes, void **address)
+{
+    address_t made = 0;
+    *address = NULL;
+    ncclResult_t result = failed(driver.alloc(&made, bytes), "cuMemAlloc");
+    if (!result)
+        result = failed(driver.to_gpu(made, from, bytes), "cuMemcpyHtoD");
+    if (result && made)
+        driver.free(made);
+    else if (!result)
+        *address = (void *)(uintptr_t)made;
+    return result;
+}
+
+void driver_copy_free(void *address)
+{
+    driver.free((address_t)(uintptr_t)address);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and windows. Collectives and messages take any memory, so ncclCommRegister() changes
- * nothing. A window is symmetric memory where it is memory of ncclMemAlloc(), or such. */
+ * nothing. A window is symmetric memory where it is memory of ncclMemAlloc(), or such. Its handle
+ * is the address of its description in GPU memory, which kernels read. */
 #include "nccl/comm.h"
 
 #include <stdlib.h>
@@ -54,6 +55,103 @@ ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
     return result;
 }
 
+/* ----------------------------------------------------------------------------------- windows */
+
+static struct window *windows; /* under `windows_lock` */
+static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What kernels of this rank see of a window. */
+static struct ncclWindow_vidmem describe_window(const struct window *window)
+{
+    ncclComm_t comm = window->comm;
+    int lsa_rank = comm->rank % comm->lsa_size, first = comm->rank - lsa_rank;
+    struct ncclWindow_vidmem seen = {.own = window->address,
+                                     .bytes = window->bytes,
+                                     .rank = comm->rank,
+                                     .lsa_rank = lsa_rank,
+                                     .lsa_size = comm->lsa_size};
+    if (!window->symmetric)
+        return seen;
+    seen.own = window->symmetric;
+    seen.first = weft_ptr(comm->job, window->symmetric, first);
+    if (comm->lsa_size > 1)
+        seen.stride =
+            (uint64_t)((char *)weft_ptr(comm->job, window->symmetric, first + 1) - seen.first);
+    return seen;
+}
+
+ncclResult_t window_make(ncclComm_t comm, const struct window *from, struct ncclWindow_vidmem *seen,
+                         ncclWindow_t *handle)
+{
+    void *copy, *context = driver_context();
+    struct window *window = malloc(sizeof *window);
+    if (!window)
+        return nccl_fail(ncclSystemError, "no memory for a window");
+    *window = *from;
+    *seen = describe_window(window);
+    driver_set_context(comm->context);
+    ncclResult_t result = driver_copy_make(seen, sizeof *seen, &copy);
+    driver_set_context(context);
+    if (result) {
+        free(window);
+        return result;
+    }
+    *handle = window->handle = copy;
+    pthread_mutex_lock(&windows_lock);
+    window->next = windows;
+    windows = window;
+    comm->windows += window->symmetric != NULL;
+    pthread_mutex_unlock(&windows_lock);
+    return ncclSuccess;
+}
+
+const struct window *window_find(ncclWindow_t handle)
+{
+    pthread_mutex_lock(&windows_lock);
+    const struct window *window = windows;
+    while (window && window->handle != handle)
+        window = window->next;
+    pthread_mutex_unlock(&windows_lock);
+    return window;
+}
+
+struct window window_end(ncclWindow_t handle)
+{
+    struct window ended = {0}, **at = &windows, *found;
+    pthread_mutex_lock(&windows_lock);
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    found = *at;
+    if (found) {
+        *at = found->next;
+        found->comm->windows -= found->symmetric != NULL;
+    }
+    pthread_mutex_unlock(&windows_lock);
+    if (!found)
+        return ended;
+    ended = *found;
+    free(found);
+    void *context = driver_context();
+    driver_set_context(ended.comm->context);
+    driver_copy_free(handle);
+    driver_set_context(context);
+    return ended;
+}
+
+void windows_close(ncclComm_t comm)
+{
+    for (;;) {
+        ncclWindow_t handle = NULL;
+        pthread_mutex_lock(&windows_lock);
+        for (const struct window *window = windows; window && !handle; window = window->next)
+            handle = window->comm == comm ? window->handle : NULL;
+        pthread_mutex_unlock(&windows_lock);
+        if (!handle)
+            return;
+        window_end(handle);
+    }
+}
+
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes,
                                     ncclWindow_t *window, int flags)
 {
@@ -62,18 +160,16 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes
     if (result)
         return result;
     void *symmetric = NULL;
+    struct ncclWindow_vidmem seen;
     weft_status status = weft_register_symmetric(comm->job, address, bytes, &symmetric);
     if (status == WEFT_ERR_PEER_DEAD || status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_JOB)
         return comm_result(comm, status);
     if (status)
         nccl_info(comm, "REG", "ranks put nothing into a window of %zu bytes: %s", bytes,
                   weft_last_error());
-    *window = malloc(sizeof **window);
-    if (!*window)
-        return nccl_fail(ncclSystemError, "ncclCommWindowRegister: no memory");
-    comm->windows += !status;
-    **window = (struct ncclWindow_vidmem){comm, address, bytes, status ? NULL : symmetric};
-    return ncclSuccess;
+    const struct window made = {
+        .comm = comm, .address = address, .bytes = bytes, .symmetric = status ? NULL : symmetric};
+    return window_make(comm, &made, &seen, window);
 }
 
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **address)
@@ -82,23 +178,26 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **addr
     if (result)
         return result;
     comm_leave(comm);
-    if (!window || !address)
-        return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: the %s is null",
-                         window ? "result" : "window");
-    *address = window->address;
+    const struct window *found = window_find(window);
+    if (!found || !address)
+        return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: %s",
+                         found ? "the result is null" : "there is no such window");
+    *address = found->address;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-    if (window && window->comm != comm)
-        return nccl_fail(ncclInvalidArgument,
-                         "ncclCommWindowDeregister: the window is of another communicator");
-    ncclResult_t result = ncclSuccess;
-    if (window && window->symmetric)
-        comm->windows--;
-    if (window && window->symmetric && atomic_load(&comm->state) == COMM_READY)
-        result = comm_result(comm, weft_unregister_symmetric(comm->job, window->symmetric));
-    free(window);
-    return result;
+    const struct window *found = window_find(window);
+    if (!window)
+        return ncclSuccess;
+    if (!found || found->comm != comm || found->resources)
+        return nccl_fail(ncclInvalidArgument, "ncclCommWindowDeregister: the window is %s",
+                         !found             ? "not registered"
+                         : found->resources ? "one of an ncclDevComm: call ncclDevCommDestroy()"
+                                            : "of another communicator");
+    struct window ended = window_end(window);
+    if (ended.symmetric && atomic_load(&comm->state) == COMM_READY)
+        return comm_result(comm, weft_unregister_symmetric(comm->job, ended.symmetric));
+    return ncclSuccess;
 }

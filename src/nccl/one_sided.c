@@ -117,11 +117,11 @@ static ncclResult_t check_signal(const char *function, ncclComm_t comm, int peer
 
 static ncclResult_t check_window(const struct nccl_call *call)
 {
-    const struct ncclWindow_vidmem *window = call->window;
+    const struct window *window = call->window;
     size_t bytes = call->n * type_bytes(call->type);
     if (!window || window->comm != call->comm)
         return nccl_fail(ncclInvalidArgument, "ncclPutSignal: the window is %s",
-                         window ? "of another communicator" : "null");
+                         window ? "of another communicator" : "null, or has been deregistered");
     if (!window->symmetric)
         return nccl_fail(ncclInvalidUsage,
                          "ncclPutSignal: peers cannot reach this window's memory; allocate it with "
@@ -145,7 +145,7 @@ ncclResult_t ncclPutSignal(const void *src, size_t n, ncclDataType_t type, int p
                              .type = type,
                              .root = peer,
                              .stream = stream,
-                             .window = window,
+                             .window = window_find(window),
                              .offset = offset,
                              .signal = signal};
     ncclResult_t result = comm_enter(comm, "ncclPutSignal");

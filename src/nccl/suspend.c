@@ -9,7 +9,7 @@
 enum obstacle { OBSTACLE_NONE, OBSTACLE_WINDOWS, OBSTACLE_GRAPHS, OBSTACLE_SHRUNK };
 
 static const char *const obstacles[] = {
-    [OBSTACLE_WINDOWS] = "it has symmetric windows; deregister them first",
+    [OBSTACLE_WINDOWS] = "it has symmetric windows or an ncclDevComm; end them first",
     [OBSTACLE_GRAPHS] = "graphs have captured its calls, and use its memory when they run",
     [OBSTACLE_SHRUNK] = "it has been shrunk; suspend the one that was made",
 };

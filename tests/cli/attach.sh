@@ -35,7 +35,7 @@ json() {
     seen=$("$json_get" $1 < "$folder/json")
     [[ $seen == $2 ]] || fail "JSON: $1 is $seen"
 }
-json 'keys pes.#' 'pes,diagnosis 3'
+json 'keys pes.#' 'pes,diagnosis,communicators 3'
 json 'pes.0.pe pes.1.pe pes.2.pe pes.0.pid' "0 1 2 $pid"
 json 'pes.0.program' '*h\?\[31m\?ng'
 json 'pes.0.state pes.1.state pes.0.waits.# pes.1.waits.#' 'running running 0 1'

@@ -356,7 +356,9 @@ group_nccl() {
     extra=WEFT_PROVE=always
     [ -x "$build/bin/nccl_lives" ] || { echo "nccl: skipped: not built"; return; }
     for ranks in 1 2 4; do
-        for row in "collectives $ranks 300" "messages $ranks 60" "one_process $ranks"; do
+        for row in "collectives $ranks 300" "messages $ranks 60" "one_process $ranks" \
+            "device kernels $ranks" "device host $ranks" "device threads 1 $ranks"; do
+            [ -x "$build/bin/nccl_${row%% *}" ] || continue # nccl_device needs a C++ compiler
             run_alone "nccl $row" "$build/bin/nccl_${row%% *}" ${row#* }
         done
     done
@@ -366,6 +368,9 @@ group_nccl() {
     for case in splits errors dies aborts any_time later grows shrinks suspends windows large; do
         run_alone "nccl $case" "$build/bin/nccl_lives" "$case"
     done
+    [ -x "$build/bin/nccl_device" ] || return
+    run_alone "nccl device bad_index" "$build/bin/nccl_device" bad_index 2
+    extra="$extra WEFT_WAIT_LIMIT=1s" run_alone "nccl device alone" "$build/bin/nccl_device" alone 2
 }
 # Programs of examples/ whose test without a GPU is on simt: frames that a kernel reads from pinned
 # memory, GPU memory in a file for another number of PEs, layers that move from a file through GPU

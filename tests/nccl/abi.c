@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints sizes, places and values of nccl.h, as golden/abi.txt has them of NVIDIA's header. */
+/* Prints sizes, places and values of nccl.h and nccl_device.h, as golden/abi.txt has them of
+ * NVIDIA's header. */
 #include <nccl.h>
+#include <nccl_device.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -8,7 +10,7 @@
 #define PLACE(type, field)                                                                         \
     printf("%s.%s %zu %zu\n", #type, #field, offsetof(type, field), sizeof(((type *)NULL)->field));
 
-int main(void)
+static void print_host(void)
 {
     const ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     const ncclCollConfig_t of_call = NCCL_COLLCONFIG_INITIALIZER;
@@ -80,6 +82,10 @@ int main(void)
     VALUE(encryption.psk == NULL)
     VALUE(info.magic)
     VALUE(info.estimatedTime)
+}
+
+static void print_places(void)
+{
     PLACE(ncclConfig_t, blocking)
     PLACE(ncclConfig_t, cgaClusterSize)
     PLACE(ncclConfig_t, minCTAs)
@@ -120,5 +126,68 @@ int main(void)
     PLACE(ncclWaitSignalDesc_t, sigIdx)
     PLACE(ncclWaitSignalDesc_t, ctx)
     PLACE(ncclSimInfo_t, estimatedTime)
+}
+
+static void print_device(void)
+{
+    VALUE(sizeof(ncclTeam_t))
+    VALUE(sizeof(ncclCommProperties_t))
+    VALUE(sizeof(ncclDevCommRequirements_t))
+    VALUE(sizeof(ncclDevResourceRequirements_t))
+    VALUE(sizeof(ncclTeamRequirements_t))
+    VALUE(sizeof(ncclLsaBarrierHandle_t))
+    VALUE(NCCL_GIN_CONNECTION_CUSTOM_STRIDE)
+    VALUE(NCCL_GIN_TYPE_PROXY)
+    VALUE(NCCL_GIN_TYPE_EFA_GDA)
+    VALUE(NCCL_CFT_MULTIMEM)
+    PLACE(ncclTeam_t, rank)
+    PLACE(ncclTeam_t, stride)
+    PLACE(ncclCommProperties_t, magic)
+    PLACE(ncclCommProperties_t, rank)
+    PLACE(ncclCommProperties_t, nvmlDev)
+    PLACE(ncclCommProperties_t, deviceApiSupport)
+    PLACE(ncclCommProperties_t, multimemSupport)
+    PLACE(ncclCommProperties_t, ginType)
+    PLACE(ncclCommProperties_t, nLsaTeams)
+    PLACE(ncclCommProperties_t, hostRmaSupport)
+    PLACE(ncclCommProperties_t, railedGinType)
+    PLACE(ncclCommProperties_t, commHash)
+    PLACE(ncclCommProperties_t, ginMinStride)
+    PLACE(ncclCommProperties_t, ginConnectionType)
+    PLACE(ncclCommProperties_t, ginSupport)
+    PLACE(ncclCommProperties_t, devCommRuntimeVersionSize)
+    PLACE(ncclCommProperties_t, cftSupport)
+    PLACE(ncclCommProperties_t, cftCountedSupport)
+    PLACE(ncclDevCommRequirements_t, magic)
+    PLACE(ncclDevCommRequirements_t, version)
+    PLACE(ncclDevCommRequirements_t, resourceRequirementsList)
+    PLACE(ncclDevCommRequirements_t, lsaMultimem)
+    PLACE(ncclDevCommRequirements_t, barrierCount)
+    PLACE(ncclDevCommRequirements_t, lsaBarrierCount)
+    PLACE(ncclDevCommRequirements_t, railGinBarrierCount)
+    PLACE(ncclDevCommRequirements_t, lsaLLA2ASlotCount)
+    PLACE(ncclDevCommRequirements_t, ginForceEnable)
+    PLACE(ncclDevCommRequirements_t, ginContextCount)
+    PLACE(ncclDevCommRequirements_t, ginConnectionType)
+    PLACE(ncclDevCommRequirements_t, ginExclusiveContexts)
+    PLACE(ncclDevCommRequirements_t, ginTrafficClass)
+    PLACE(ncclDevCommRequirements_t, worldGinBarrierCount)
+    PLACE(ncclDevCommRequirements_t, ginStrongSignalsRequired)
+    PLACE(ncclDevCommRequirements_t, ginCustomStride)
+    PLACE(ncclDevCommRequirements_t, ginType)
+    PLACE(ncclDevCommRequirements_t, useRuntimeVersion)
+    PLACE(ncclDevCommRequirements_t, cftBarrierCount)
+    PLACE(ncclDevResourceRequirements_t, bufferAlign)
+    PLACE(ncclDevResourceRequirements_t, outBufferHandle)
+    PLACE(ncclDevResourceRequirements_t, ginCounterCount)
+    PLACE(ncclDevResourceRequirements_t, outGinCounterStart)
+    PLACE(ncclTeamRequirements_t, outMultimemHandle)
+}
+
+int main(void)
+{
+    print_host();
+    print_places();
+    print_device();
     return 0;
 }

@@ -45,7 +45,8 @@
         }                                                                                          \
     } while (0)
 
-static int me = -1, ranks;
+static _Thread_local int me = -1;
+static int ranks;
 
 static struct {
     int (*init)(unsigned);

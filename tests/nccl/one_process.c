@@ -14,15 +14,17 @@ int main(int argc, char **argv)
     ranks = argc > 1 ? atoi(argv[1]) : 2;
     me = 0;
     use_gpu(0);
+    int n = 1;
+    CHECK(!cuda.device_count(&n));
     for (int r = 0; r < ranks; r++)
-        devices[r] = r % 2;
+        devices[r] = r % 2 % n;
     if (ranks > 1) {
         ncclUniqueId id;
         ncclComm_t two[2];
         ncclResult_t error;
         devices[1] = 99;
         FAILS(ncclCommInitAll(comms, ranks, devices), ncclInvalidArgument, "no device 99");
-        devices[1] = 1;
+        devices[1] = 1 % n;
         OK(ncclGetUniqueId(&id));
         OK(ncclGroupStart());
         OK(ncclCommInitRank(&two[0], 4, id, 3));

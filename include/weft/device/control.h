@@ -56,9 +56,11 @@ weft_status weft_module_init(weft_job *job, void *cumodule);
 /* Gives the address of the state in the GPU's memory, for kernels that get it as an argument:
  * WEFT_STATE_BY_POINTER and the functions weft_state_... of weft_device.bc. `version` is the
  * WEFT_DEV_VERSION with which these kernels were compiled. The address is the same at each call; it
- * is valid until weft_finalize(). Call it after weft_device_start() or weft_init().
- * Errors: WEFT_ERR_ARGUMENT (null; another version), _UNSUPPORTED (the job runs no device code on
- * cuda), _NO_MEMORY. */
+ * is valid until weft_finalize(). Where neither weft_init() nor weft_device_start() has set the job
+ * up for device code the call does, collectively, and gives units nothing. Several jobs of a
+ * process may then have these kernels, and PEs that are threads.
+ * Errors: WEFT_ERR_ARGUMENT (null; another version), _UNSUPPORTED (the target is not cuda),
+ * _NO_MEMORY, and errors of the GPU's set-up. */
 weft_status weft_device_state(weft_job *job, int version, const struct weft_dev **state);
 
 /* Returns the kind of memory that is fastest for device code of the target in use: WEFT_GPU on

@@ -6,8 +6,8 @@
 
 #include <weft/device/target.h>
 
-#if !WEFT_TARGET_CUDA || !defined __cplusplus
-#error "WEFT_STATE_BY_POINTER is for CUDA C++: nvcc, clang -x cuda or NVRTC"
+#if WEFT_TARGET_HIP || !defined __cplusplus
+#error "WEFT_STATE_BY_POINTER is for CUDA C++ (nvcc, clang -x cuda or NVRTC), and for C++ on simt"
 #endif
 #ifdef WEFT_DEVICE_GDA
 #error                                                                                             \
@@ -16,8 +16,13 @@
 
 #undef WEFT_DEVICE
 #undef WEFT_DEVICE_NOINLINE
+#if WEFT_TARGET_CUDA
 #define WEFT_DEVICE          __device__ __forceinline__
 #define WEFT_DEVICE_NOINLINE __device__ __noinline__
+#else
+#define WEFT_DEVICE          inline
+#define WEFT_DEVICE_NOINLINE __attribute__((noinline))
+#endif
 
 /* Member functions are called by name: a pointer to one is no address. */
 #undef WEFT_DEV_CALL_RARELY

@@ -55,12 +55,13 @@ struct weft_dev_segment {
  * Possible calls cost a kernel on a GPU registers and time, even if it never makes them. Transport
  * gda is therefore compiled only in files that include <weft/device/gda.h> first (or define
  * WEFT_DEVICE_GDA). In other files the proxy takes requests for such a peer, and its host thread
- * passes them to path gda. Files that include <weft/device/p2p.h> have no transport. Transport dc
- * takes requests for PEs that path gda reaches by DC; a GPU gives them to the proxy. */
+ * passes them to path gda; the same holds for files with WEFT_STATE_BY_POINTER. Files that include
+ * <weft/device/p2p.h> have no transport. Transport dc takes requests for PEs that path gda reaches
+ * by DC; a GPU gives them to the proxy. */
 #ifndef WEFT_DEV_CARRIERS
 #if defined WEFT_DEVICE_P2P
 #define WEFT_DEV_CARRIERS(X)
-#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA
+#elif (WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA) || defined WEFT_STATE_BY_POINTER
 #define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
 #define WEFT_DEV_PROXY_FOR_GDA 1
 #elif WEFT_TARGET_GPU
