@@ -374,6 +374,7 @@ static void suspends(ncclUniqueId id)
     OK(ncclCommInitRank(&comm, ranks, id, me));
     OK(ncclCommSplit(comm, 0, me, &other, NULL));
     FAILS(ncclCommResume(comm), ncclInvalidUsage, "not suspended");
+    sum(other, NULL); /* loads its kernels */
     for (int round = 0; round < 3; round++) {
         sum(comm, NULL);
         OK(ncclSignal((me + 1) % ranks, 0, 0, 0, comm, NULL));
@@ -383,6 +384,7 @@ static void suspends(ncclUniqueId id)
         CHECK(memory_of(comm, ncclStatGpuMemPersist) == 0);
         size_t before = free_memory(), held = memory_of(comm, ncclStatGpuMemSuspend);
         OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+        sum(other, NULL); /* no other rank maps the memory any more */
         CHECK(free_memory() >= before + held);
         CHECK(memory_of(comm, ncclStatGpuMemSuspended) == 1);
         CHECK(memory_of(comm, ncclStatGpuMemTotal) == 0);
@@ -390,7 +392,6 @@ static void suspends(ncclUniqueId id)
               "the communicator is suspended");
         OK(ncclCommGetAsyncError(comm, &error));
         OK(error);
-        sum(other, NULL);
         OK(ncclCommResume(comm));
         OK(ncclWaitSignal(1, &wait, comm, NULL));
         exchange_values(comm, at);

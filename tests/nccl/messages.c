@@ -2,12 +2,12 @@
 /* Random programs of groups of sends and receives against a model: any pairs, up to 160 messages of
  * sizes from 0 bytes to several slots, several messages of a pair, ranks that make their calls in
  * different orders, two streams in a group, each of which has just written what is sent on it.
- * Arguments: ranks, programs. */
+ * Arguments: ranks, programs, seed. */
 #include "nccl_test.h"
 
 enum { FEW = 24, MOST = 160, BYTES = 3 << 20 };
 
-static int programs;
+static int programs, seed;
 
 struct message {
     int from, to, seed;
@@ -112,7 +112,7 @@ static void body(ncclUniqueId id)
 {
     ncclComm_t comm;
     cudaStream_t streams[2];
-    uint64_t state = 11, own = (uint64_t)me * 77 + 3;
+    uint64_t state = 11 + (uint64_t)seed * 1000003, own = (uint64_t)me * 77 + 3 + state;
     struct places p = {.host = malloc(BYTES)};
     OK(ncclCommInitRank(&comm, ranks, id, me));
     for (int i = 0; i < 2; i++)
@@ -129,5 +129,6 @@ static void body(ncclUniqueId id)
 int main(int argc, char **argv)
 {
     programs = argc > 2 ? atoi(argv[2]) : 100;
+    seed = argc > 3 ? atoi(argv[3]) : 0;
     return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body, NULL);
 }
