@@ -21,6 +21,7 @@ static struct {
     int (*alloc)(address_t *, size_t);
     int (*free)(address_t);
     int (*to_gpu)(address_t, const void *, size_t);
+    int (*event_create)(weft_event *, unsigned);
     int (*capture_info)(weft_stream, int *, uint64_t *, void *, void *, void *);
     int (*granularity)(size_t *, const CUmemAllocationProp *, int);
     int (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, uint64_t);
@@ -49,6 +50,7 @@ static void load(void)
         {"cuMemAlloc_v2", &driver.alloc},
         {"cuMemFree_v2", &driver.free},
         {"cuMemcpyHtoD_v2", &driver.to_gpu},
+        {"cuEventCreate", &driver.event_create},
         {"cuStreamGetCaptureInfo_v2", &driver.capture_info},
         {"cuMemGetAllocationGranularity", &driver.granularity},
         {"cuMemCreate", &driver.create},
@@ -204,7 +206,7 @@ uint64_t driver_capture(weft_stream stream)
 
 ncclResult_t driver_event_create(weft_event *event)
 {
-    return failed(weft_driver_runtime.event_create(event), "cuEventCreate");
+    return failed(driver.event_create(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
 ncclResult_t driver_event_record(weft_event event, weft_stream stream)
