@@ -85,6 +85,7 @@ typedef struct weft_coll_plan {
     weft_type type; /* set by the caller, with op: of a reduction */
     weft_op op;
     int sms;               /* set by the caller: as weft_team_use_sms() takes it */
+    int symmetric;         /* set by the caller: whether the memory is symmetric GPU memory */
     const char *algorithm; /* as `weft explain coll` names it; the text remains */
     int blocks, threads;   /* of each kernel */
     double us;             /* the model's time when the GPUs reach it together, in microseconds */
@@ -92,9 +93,9 @@ typedef struct weft_coll_plan {
                  */
 } weft_coll_plan;
 
-/* Reports the algorithm that the team would choose now for memory that is not symmetric, and its
- * time by the model of `weft explain coll`: nothing runs, and other members need not call. Before
- * the team's first collective on GPU memory it uses this machine's rates and settings.
+/* Reports the algorithm that the team would choose now, and its time by the model of `weft explain
+ * coll`: nothing runs, and other members need not call. Before the team's first collective on GPU
+ * memory it uses this machine's rates and settings.
  * Errors: WEFT_ERR_ARGUMENT (null, size, no such operation, 0 bytes, sms), _TYPE and _OP (of a
  * reduction), _UNSUPPORTED (kernels do not serve the team, or it has one member), _FINALIZED. */
 weft_status weft_coll_plan_query(weft_team *team, weft_coll_plan *plan);

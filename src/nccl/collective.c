@@ -238,6 +238,25 @@ static void fill_unused(struct nccl_call *c)
         c->src = c->dst;
 }
 
+/* In windows of NCCL_WIN_COLL_SYMMETRIC the others' kernels store to the destination itself. Every
+ * rank has the same windows and offsets. What only the root has stays as it is. */
+static void use_windows(struct nccl_call *c)
+{
+    size_t part = c->n * types[c->type].bytes, all = part * (size_t)c->comm->size;
+    bool gathers = c->what == ALL_GATHER || c->what == ALL_TO_ALL;
+    bool spreads = c->what == REDUCE_SCATTER || c->what == ALL_TO_ALL;
+    if (c->comm->stage || !c->comm->windows || c->what == REDUCE || c->what == GATHER ||
+        c->what == SCATTER)
+        return;
+    void *dst = window_symmetric(c->comm, c->dst, gathers ? all : part);
+    const void *src = window_symmetric(c->comm, c->src, spreads ? all : part);
+    if (!dst || (is_reduction(c->what) && !src))
+        return;
+    c->dst = dst;
+    c->src = src ? src : c->src;
+    c->symmetric = true;
+}
+
 weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan)
 {
     static const char *const names[] = {
@@ -245,11 +264,14 @@ weft_status collective_plan(const struct nccl_call *call, weft_coll_plan *plan)
         [BROADCAST] = "broadcast",  [ALL_GATHER] = "allgather", [ALL_TO_ALL] = "alltoall",
         [GATHER] = "gather",        [SCATTER] = "scatter",
     };
+    struct nccl_call used = *call;
+    use_windows(&used);
     *plan = (weft_coll_plan){.size = sizeof *plan,
                              .operation = names[call->what],
                              .bytes = call->n * types[call->type].bytes,
                              .type = types[call->type].type,
-                             .sms = call->limited ? call->most_sms : -1};
+                             .sms = call->limited ? call->most_sms : -1,
+                             .symmetric = used.symmetric};
     /* Averages and sums with a factor have the same kernels. */
     plan->op = call->factor.used ? WEFT_AVG : operators[call->op];
     return weft_coll_plan_query(call->comm->team, plan);
@@ -274,6 +296,7 @@ ncclResult_t collective_run(struct nccl_call *call)
         return result;
     if (!c.comm->stage)
         fill_unused(&c);
+    use_windows(&c);
     pthread_mutex_lock(&c.comm->order);
     if (c.comm->profiler)
         profiler_enqueue_begins(call, 1);

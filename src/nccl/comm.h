@@ -236,6 +236,7 @@ struct nccl_call {
     struct factor factor; /* a copy: the operator may be destroyed before the group ends */
     bool limited;         /* to most_sms, by ncclCollConfig_t; 0: copy engines */
     int most_sms;
+    bool symmetric;       /* on memory of windows, by its symmetric address */
     cudaEvent_t launched; /* recorded before the collective; or NULL */
     struct call_events events;
 };
@@ -247,8 +248,9 @@ struct window {
     ncclComm_t comm;
     void *address;
     size_t bytes;
-    char *symmetric; /* the address for Weft, or NULL: peers cannot reach this memory */
-    bool resources;  /* of an ncclDevComm */
+    char *symmetric;  /* the address for Weft, or NULL: peers cannot reach this memory */
+    bool same_places; /* NCCL_WIN_COLL_SYMMETRIC: calls have the same offsets at every rank */
+    bool resources;   /* of an ncclDevComm */
 };
 
 /* Makes a call, or keeps it for the end of the group. */
@@ -269,6 +271,9 @@ ncclResult_t window_make(ncclComm_t comm, const struct window *from, struct nccl
 
 /* The window of a handle, or NULL. */
 const struct window *window_find(ncclWindow_t handle);
+
+/* The symmetric address of memory in a window of NCCL_WIN_COLL_SYMMETRIC, or NULL. */
+void *window_symmetric(ncclComm_t comm, const void *address, size_t bytes);
 
 /* Ends the window, and gives what it was. */
 struct window window_end(ncclWindow_t handle);

@@ -115,6 +115,20 @@ const struct window *window_find(ncclWindow_t handle)
     return window;
 }
 
+void *window_symmetric(ncclComm_t comm, const void *address, size_t bytes)
+{
+    void *symmetric = NULL;
+    pthread_mutex_lock(&windows_lock);
+    for (const struct window *w = windows; w && !symmetric; w = w->next) {
+        size_t at = (size_t)((uintptr_t)address - (uintptr_t)w->address);
+        if (w->comm == comm && w->symmetric && w->same_places && at < w->bytes &&
+            bytes <= w->bytes - at)
+            symmetric = w->symmetric + at;
+    }
+    pthread_mutex_unlock(&windows_lock);
+    return symmetric;
+}
+
 struct window window_end(ncclWindow_t handle)
 {
     struct window ended = {0}, **at = &windows, *found;
@@ -155,7 +169,6 @@ void windows_close(ncclComm_t comm)
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes,
                                     ncclWindow_t *window, int flags)
 {
-    (void)flags;
     ncclResult_t result = check_range("ncclCommWindowRegister", comm, address, bytes, window);
     if (result)
         return result;
@@ -167,8 +180,11 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address, size_t bytes
     if (status)
         nccl_info(comm, "REG", "ranks put nothing into a window of %zu bytes: %s", bytes,
                   weft_last_error());
-    const struct window made = {
-        .comm = comm, .address = address, .bytes = bytes, .symmetric = status ? NULL : symmetric};
+    const struct window made = {.comm = comm,
+                                .address = address,
+                                .bytes = bytes,
+                                .symmetric = status ? NULL : symmetric,
+                                .same_places = flags & NCCL_WIN_COLL_SYMMETRIC};
     return window_make(comm, &made, &seen, window);
 }
 

@@ -337,6 +337,7 @@ static void *start_coll(const struct nccl_call *call)
     weft_coll_plan plan;
     if (!collective_plan(call, &plan) && plan.agreed) {
         event.coll.algorithm = plan.algorithm;
+        event.coll.symmetric = plan.symmetric;
         event.coll.channels = (uint8_t)plan.blocks;
         event.coll.warps = (uint8_t)(plan.threads / WARP);
     }

@@ -363,6 +363,7 @@ group_nccl() {
         done
     done
     for ranks in 2 4; do
+        run_alone "nccl collectives $ranks windows" "$build/bin/nccl_collectives" "$ranks" 300 windows
         limit=200 run_alone "nccl collectives $ranks sweep" "$build/bin/nccl_collectives" "$ranks" sweep 0x10000000
     done
     for case in splits errors dies aborts any_time later grows shrinks suspends windows large; do

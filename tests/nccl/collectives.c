@@ -3,7 +3,8 @@
  * groups, on two streams, against a serial model. Real numbers are small integers, so that every
  * sum is exact in every type; integers have all bits, and wrap. A rank's factor of
  * ncclRedOpCreatePreMulSum() is in memory of the host or of the GPU. Arguments: ranks, rounds; or
- * ranks, "sweep", bytes: each collective once with every size from 8 bytes on, doubled. */
+ * ranks, rounds, "windows": in symmetric windows; or ranks, "sweep", bytes: each collective once
+ * with every size from 8 bytes on, doubled. */
 #include "nccl_test.h"
 
 enum {
@@ -14,6 +15,7 @@ enum {
 };
 
 static int rounds;
+static bool in_windows;
 static size_t room = MOST * 8;             /* bytes of each memory */
 static unsigned char *host, *right;        /* of the host, as large */
 static unsigned char *memory[4], *factors; /* of the GPU: src and dst, twice */
@@ -363,6 +365,13 @@ static void sweep(ncclComm_t comm, cudaStream_t stream)
         }
 }
 
+static void make_window(ncclComm_t comm, int i)
+{
+    ncclWindow_t window; /* ends with the communicator */
+    OK(ncclMemAlloc((void **)&memory[i], room));
+    OK(ncclCommWindowRegister(comm, memory[i], room, &window, NCCL_WIN_COLL_SYMMETRIC));
+}
+
 static void body(ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -378,7 +387,10 @@ static void body(ncclUniqueId id)
     for (int i = 0; i < 2; i++)
         CHECK(!cuda.stream_create(&streams[i], 1));
     for (int i = 0; i < 4; i++)
-        memory[i] = gpu_memory(room);
+        if (in_windows)
+            make_window(comm, i);
+        else
+            memory[i] = gpu_memory(room);
     factors = gpu_memory(64 * 8);
     if (rounds)
         random_works(comm, streams);
@@ -388,7 +400,10 @@ static void body(ncclUniqueId id)
     OK(ncclCommDestroy(comm));
     FAILS(ncclCommCount(comm, &count), ncclInvalidArgument, "has been destroyed");
     for (int i = 0; i < 4; i++)
-        gpu_free(memory[i]);
+        if (in_windows)
+            OK(ncclMemFree(memory[i]));
+        else
+            gpu_free(memory[i]);
     gpu_free(factors);
     free(host);
     free(right);
@@ -397,6 +412,7 @@ static void body(ncclUniqueId id)
 int main(int argc, char **argv)
 {
     rounds = argc > 2 ? atoi(argv[2]) : 100;
+    in_windows = argc > 3 && !strcmp(argv[3], "windows");
     if (argc > 3 && !strcmp(argv[2], "sweep"))
         room = strtoull(argv[3], NULL, 0);
     return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body, NULL);

@@ -68,6 +68,27 @@ static void check_errors(ncclComm_t comm)
     CHECK(info.estimatedTime > 0);
 }
 
+/* In a window of NCCL_WIN_COLL_SYMMETRIC data are not staged: 283 GB/s in place of 196. */
+static void check_windows(ncclComm_t comm)
+{
+    const size_t large = 64 << 20;
+    ncclWindow_t window;
+    float *plain = at;
+    double staged = (double)estimate(comm, large, 1, 64);
+    OK(ncclMemAlloc((void **)&at, large));
+    OK(ncclCommWindowRegister(comm, at, large, &window, NCCL_WIN_DEFAULT));
+    CHECK(is_about(estimate(comm, large, 1, 64), staged));
+    OK(ncclCommWindowDeregister(comm, window));
+    OK(ncclCommWindowRegister(comm, at, large, &window, NCCL_WIN_COLL_SYMMETRIC));
+    CHECK((double)estimate(comm, large, 1, 64) < 0.8 * staged);
+    at++; /* the end is outside */
+    CHECK(is_about(estimate(comm, large, 1, 64), staged));
+    at--;
+    OK(ncclCommWindowDeregister(comm, window));
+    OK(ncclMemFree(at));
+    at = plain;
+}
+
 static void simulates(ncclUniqueId id)
 {
     ncclComm_t comm, other;
@@ -98,6 +119,7 @@ static void simulates(ncclUniqueId id)
     OK(ncclGroupSimulateEnd(&info));
     CHECK(is_about(info.estimatedTime,
                    (double)(estimate(comm, 8, 1, 64) + estimate(comm, 1 << 20, 1, 64))));
+    check_windows(comm);
     OK(ncclCommDestroy(other));
     OK(ncclCommDestroy(comm));
 }

@@ -346,7 +346,7 @@ struct coll_choice coll_kernel_choice(const struct weft_team *team,
 }
 
 struct coll_choice coll_kernel_plan(const struct weft_team *team,
-                                    const struct coll_request *request, int sms)
+                                    const struct coll_request *request, int sms, bool symmetric)
 {
     struct team_coll coll = {.own_blocks = -1};
     if (team->coll) {
@@ -359,7 +359,7 @@ struct coll_choice coll_kernel_plan(const struct weft_team *team,
     }
     if (sms >= 0)
         coll.own_blocks = coll_blocks_of(sms);
-    return choose_with(team, &coll, request, false);
+    return choose_with(team, &coll, request, symmetric);
 }
 
 weft_status coll_kernel_force(struct weft_team *team, enum coll_algorithm forced, int most_blocks)

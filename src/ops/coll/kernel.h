@@ -56,11 +56,10 @@ weft_status coll_kernel_run(struct weft_team *team, const struct coll_request *r
 struct coll_choice coll_kernel_choice(const struct weft_team *team,
                                       const struct coll_request *request, bool symmetric);
 
-/* The algorithm that would be chosen for memory outside of the GPU heap, with at most `sms` SMs;
- * -1: the team's limit. Before the team's first collective it is chosen by this PE's settings, as
- * if LL128 will pass its test. */
+/* The algorithm that would be chosen with at most `sms` SMs; -1: the team's limit. Before the
+ * team's first collective it is chosen by this PE's settings, as if LL128 will pass its test. */
 struct coll_choice coll_kernel_plan(const struct weft_team *team,
-                                    const struct coll_request *request, int sms);
+                                    const struct coll_request *request, int sms, bool symmetric);
 
 /* For `weft bench coll`: sets the algorithm and the largest number of blocks (a power of two, at
  * most 64) of the team's collectives from now on. Collective over the team, with the same

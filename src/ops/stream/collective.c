@@ -366,7 +366,7 @@ WEFT_EXPORT weft_status weft_coll_plan_query(weft_team *team, weft_coll_plan *pl
                            team->n == 1 ? "it has one member" : "kernels do not serve it");
     if (status)
         return status;
-    struct coll_choice choice = coll_kernel_plan(team, &request, plan->sms);
+    struct coll_choice choice = coll_kernel_plan(team, &request, plan->sms, plan->symmetric != 0);
     plan->algorithm = coll_algorithm_name(choice.algorithm);
     plan->blocks = (int)choice.blocks;
     plan->threads = (int)choice.threads;
