@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: wheel.sh BUILD [aarch64]
 # The wheel of the Python package, in BUILD-wheel/, for glibc 2.28 and newer: the modules of
-# python/weft, and of the build libweft, the software HCA, the command, headers and device bitcode.
+# python/weft, and of the build libweft, libweft-nccl, the software HCA, the command, headers and
+# device bitcode.
 # aarch64: BUILD is cross-built.
 # The programs are linked once more, by zig, which has the symbols of old versions of glibc; the
 # command's libraries are linked statically. auditwheel checks what all of it needs.
@@ -34,7 +35,7 @@ arguments_of() {
 # link FILE ARGUMENTS: links for glibc 2.28. Each symbol that is left must have a version of glibc.
 link() {
     (cd "$build" && eval "python-zig cc -target $arch-linux-gnu.2.28 -O2 $2" -s -o "$1")
-    ! nm -D --undefined-only "$1" | grep ' U [^@]*$' || {
+    ! nm -D --undefined-only "$1" 2>&1 | grep ' U [^@]*$' || {
         echo "$1: glibc 2.28 does not have these symbols"
         exit 1
     }
@@ -59,6 +60,21 @@ link_command() {
 lib=$(basename "$(realpath "$build/lib/libweft.so.0")")
 # By the name under which the loader and ctypes look for it; a wheel has no symbolic links.
 link_library "lib/$lib" "$package/lib/libweft.so.0"
+# libweft-nccl.so and libnccl.so.2 need each other. zig has no --defsym, which makes the names that
+# begin with p; so the linker of the build joins the objects. Run paths as installed.
+mkdir "$package/lib/weft-nccl"
+link_nccl() {
+    local all defined objects
+    all=$(arguments_of lib/libweft-nccl.so)
+    defined=$(tr ' ' '\n' <<<"$all" | grep -- --defsym)
+    objects=$(tr ' ' '\n' <<<"$all" | grep '\.o$')
+    # shellcheck disable=SC2086
+    (cd "$build" && "${cross}gcc" -r -nostdlib $objects $defined -o "$work/nccl.o")
+    all=$(tr ' ' '\n' <<<"$all" | grep -v -- '--defsym\|\.o$\|-rpath' | tr '\n' ' ')
+    link "$1" "$work/nccl.o $all -Wl,-rpath,'\$ORIGIN:\$ORIGIN/weft-nccl'"
+}
+link_nccl "$package/lib/libweft-nccl.so"
+link "$package/lib/weft-nccl/libnccl.so.2" "$(arguments_of lib/weft-nccl/libnccl.so.2)"
 link_command "$package/bin/weft"
 [ ! -d "$prefix/lib/weft-hca" ] || {
     link_library lib/weft-hca/libweft_hca.so.0 "$work/libweft_hca.so.0"

@@ -3,9 +3,10 @@
  * its GPU memory, the host's time of a call on a stream, of a group of 64 messages, and latency and
  * rate of collectives. With LD_PRELOAD=libnccl.so.2 the figures of NCCL.
  *
- *     nccl_calls [RANKS [sweep]]
+ *     nccl_calls [RANKS [sweep [windows]]]
  *
- * sweep: all collectives from 8 bytes to 256 MiB, of the vector or of all blocks together.
+ * sweep: all collectives from 8 bytes to 256 MiB, of the vector or of all blocks together; windows:
+ * in symmetric windows, else in plain memory.
  */
 #include "tests/nccl/nccl_test.h"
 
@@ -27,6 +28,7 @@ static int by_value(const void *a, const void *b)
 }
 
 static float *buffers[2];
+static bool in_windows;
 static cudaStream_t stream;
 static ncclComm_t comm;
 
@@ -101,6 +103,13 @@ static void reduce(size_t n)
     OK(ncclReduce(buffers[0], buffers[1], n, ncclFloat, ncclSum, 0, comm, stream));
 }
 
+static void make_window(int i)
+{
+    ncclWindow_t window; /* ends with the communicator */
+    OK(ncclMemAlloc((void **)&buffers[i], LARGEST));
+    OK(ncclCommWindowRegister(comm, buffers[i], LARGEST, &window, NCCL_WIN_COLL_SYMMETRIC));
+}
+
 static void sweep(ncclUniqueId id)
 {
     static const struct {
@@ -109,10 +118,13 @@ static void sweep(ncclUniqueId id)
     } all[] = {{"all_reduce", all_reduce},         {"reduce", reduce},
                {"reduce_scatter", reduce_scatter}, {"all_gather", all_gather},
                {"broadcast", broadcast},           {"sends and receives to all", all_to_all}};
-    for (int i = 0; i < 2; i++)
-        buffers[i] = gpu_memory(LARGEST);
     CHECK(!cuda.stream_create(&stream, 1));
     OK(ncclCommInitRank(&comm, ranks, id, me));
+    for (int i = 0; i < 2; i++)
+        if (in_windows)
+            make_window(i);
+        else
+            buffers[i] = gpu_memory(LARGEST);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t bytes = 8; bytes <= LARGEST; bytes *= bytes < 1 << 20 ? 8 : 4)
             measure(all[i].name, all[i].call, bytes / 4, bytes < 1 << 20 ? CALLS : 4);
@@ -149,5 +161,6 @@ static void body(ncclUniqueId id)
 
 int main(int argc, char **argv)
 {
+    in_windows = argc > 3;
     return run_ranks(argc > 1 ? atoi(argv[1]) : 2, argc > 2 ? sweep : body, NULL);
 }

@@ -37,6 +37,8 @@ try() { # PYTHON
         "$(WEFT_HCA=soft WEFT_PATH=gda env/bin/weft run -n 4 six.py | sort)" "$expected"
     check "the library" "$(env/bin/python -c 'import weft._library as l; print(l.library_path())')" \
         "$(ls -d env/lib/python3*/site-packages | sed "s,^,$folder/,")/weft/lib/libweft.so.0"
+    check "NCCL by its name" "$(LD_PRELOAD=$(ls env/lib/python3*/site-packages/weft/lib/libweft-nccl.so) \
+        env/bin/python -c 'import ctypes; print(ctypes.CDLL("libnccl.so.2").ncclGetUniqueId(None))')" 4
     [ -e "$(env/bin/weft include)/weft_device.h" ]
     [ -e "$(env/bin/python -c 'import weft; print(weft.include())')/weft_device.h" ]
     env/bin/weft topo >/dev/null
