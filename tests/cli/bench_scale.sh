@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_scale.sh WEFT short|all: `weft bench scale`. The launcher has exactly as many frames in the simulation as in
-# the same job in real processes, every PE gets what the others sent, and wrong options are named. No time is
-# checked. The short form measures 5 PEs alone, and has a table of 64 without --measure.
+# bench_scale.sh WEFT short|all: `weft bench scale`. The launcher has exactly as many frames in the
+# simulation as in the same job in real processes, every PE gets what the others sent, and wrong
+# options are named. No time is checked. The short form measures 5 PEs alone, and has a table of 64
+# without --measure.
 set -u
 weft=$1 form=$2 failures=0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tree_hosts.sh WEFT EXCHANGE short|all: `weft run --hosts` whose agents are a tree of several levels, on this machine: exchanges
-# are whole, failures at any depth are named, exit statuses are those of one level, and nothing is left.
-# The short form leaves out what a job on one host, or another of its failures, shows as well.
+# tree_hosts.sh WEFT EXCHANGE short|all: `weft run --hosts` whose agents are a tree of several
+# levels, on this machine: exchanges are whole, failures at any depth are named, exit statuses are
+# those of one level, and nothing is left. The short form leaves out what a job on one host, or
+# another of its failures, shows as well.
 set -u
 weft=$1 exchange=$2 form=$3 failures=0
 folder=$(mktemp -d)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# experts.sh EXPERTS WEFT short|all: dispatch and combine of the experts' example, which compares itself bit
-# for bit with a serial loop: 1 to 4 PEs, also on two nodes; balanced and skewed routing, and all tokens to one expert;
-# experts without tokens, PEs without experts, one expert for each token; more rows than room; a
-# PE that is killed; invalid use. The short form leaves out two PEs and three with uniform routing.
+# experts.sh EXPERTS WEFT short|all: dispatch and combine of the experts' example, which compares
+# itself bit for bit with a serial loop: 1 to 4 PEs, also on two nodes; balanced and skewed routing,
+# and all tokens to one expert; experts without tokens, PEs without experts, one expert for each
+# token; more rows than room; a PE that is killed; invalid use. The short form leaves out two PEs
+# and three with uniform routing.
 set -u
 experts=$1 weft=$2 form=$3 bad=0
 folder=$(mktemp -d "$PWD/experts.XXXXXX")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# offload.sh OFFLOAD WEFT FOLDER short|all: the offload example: with memory for two layers, three, four and
-# all of them, in one run and in several, the model's file equals byte for byte that of a run in
-# memory, with one PE and with several; invalid use. Files go below FOLDER, on a file system other
-# than tmpfs. The short form has fewer sizes of memory, and of several PEs only three.
+# offload.sh OFFLOAD WEFT FOLDER short|all: the offload example: with memory for two layers, three,
+# four and all of them, in one run and in several, the model's file equals byte for byte that of a
+# run in memory, with one PE and with several; invalid use. Files go below FOLDER, on a file system
+# other than tmpfs. The short form has fewer sizes of memory, and of several PEs only three.
 set -u
 offload=$1 weft=$2 form=$4 bad=0
 mkdir -p "$3"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# train.sh TRAIN WEFT FOLDER TEXT short|all: the training example: the loss decreases; with 1, 2 and 4 PEs,
-# and with numbers that do not divide the micro-batches, with and without shares of the optimizer's
-# state, in buckets of three sizes, in one run and in several, the parameters are equal in every
-# bit; invalid use. Files go below FOLDER, on a file system other than tmpfs.
-# The short form has one bucket for each number of PEs, and one path.
+# train.sh TRAIN WEFT FOLDER TEXT short|all: the training example: the loss decreases; with 1, 2 and
+# 4 PEs, and with numbers that do not divide the micro-batches, with and without shares of the
+# optimizer's state, in buckets of three sizes, in one run and in several, the parameters are equal
+# in every bit; invalid use. Files go below FOLDER, on a file system other than tmpfs. The short
+# form has one bucket for each number of PEs, and one path.
 set -u
 train=$1 weft=$2 text=$4 form=$5 bad=0
 mkdir -p "$3"

@@ -98,7 +98,8 @@ def finish(processes, limit=40):
             process.wait()
 
 
-# Three interpreters a point: what ends in the same wait of the library as another is left to ./dev long.
+# A point takes three interpreters. Those that end in the same wait of the library as others are
+# left to ./dev long.
 LONG = {"before an allocation", "after an allocation", "in puts", "in atomics", "in a pool",
         "in a split of a team"}
 

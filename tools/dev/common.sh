@@ -75,8 +75,9 @@ configure() {
     ! pkg-config --exists cmocka || testing=ON
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-    # Where no GPU runs them, a few programs show that kernels compile. ./dev test optimises them less,
-    # assembles no PTX, and compiles none for AMD, of weft bench, or of NVSHMEM programs; ./dev long does.
+    # Where no GPU runs them, a few programs show that kernels compile. ./dev test optimises them
+    # less, assembles no PTX, and compiles none for AMD GPUs, of weft bench, or of NVSHMEM programs;
+    # ./dev long does all that.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || all=OFF
     # What an earlier demo or test has chosen.
     [ "$preset" != default ] ||
@@ -89,13 +90,15 @@ configure() {
         kernels+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none)
     elif [ $all = OFF ] && [ -n "${quick_kernels:-}" ]; then
         kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES= -DWEFT_HIP_KERNELS=OFF
-            -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75 -DWEFT_CLANG_FLAGS=-O1 -DWEFT_BENCH_KERNELS=OFF)
+            -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75 -DWEFT_CLANG_FLAGS=-O1
+            -DWEFT_BENCH_KERNELS=OFF)
     fi
     # lld links in half the time: programs with instruments, and the hundreds that tests run. Ninja
     # starts one for each CPU, so threads of its own only cost.
     case $preset:${quick_kernels:-} in
     asan:* | tsan:* | default:1)
-        ! command -v ld.lld >/dev/null || kernels+=("-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -Wl,--threads=1")
+        ! command -v ld.lld >/dev/null ||
+            kernels+=("-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -Wl,--threads=1")
         ;;
     esac
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
