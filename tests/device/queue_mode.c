@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft_device_queue_mode(): in each mode every operation of blocks with and without queues of their
  * own arrives once, and the queues are used as the mode says.
- *   queue_mode          all modes
+ *   queue_mode          all modes, JOB_ROUNDS (20) in each
  *   queue_mode few      too few queues for mode WEFT_QUEUES_EXCLUSIVE
  *   queue_mode violated two kernels use the same exclusive queues at once */
 #include "device_test.h"
 
-enum { WORDS = 41, PARTS = 7, PART_WORDS = 42, ROUNDS = 60, BLOCKS_MOST = 16, QUEUES_MOST = 16 };
+enum { WORDS = 41, PARTS = 7, PART_WORDS = 42, BLOCKS_MOST = 16, QUEUES_MOST = 16 };
 
 /* What a block sends to the same block of the next PE in a round. */
 struct mail {
@@ -32,15 +32,16 @@ WEFT_DEVICE uint64_t wrong_words(const uint64_t *words, unsigned n, unsigned blo
     return wrong;
 }
 
-/* `base`: rounds of earlier launches. */
+/* Rounds base + 1 to last; base: rounds of earlier launches. */
 WEFT_KERNEL(run_rounds, (struct mail *, mails), (struct mail *, sources), (uint64_t *, signals),
-            (uint64_t *, back), (uint64_t *, sum), (uint64_t, base), (uint64_t *, wrong))
+            (uint64_t *, back), (uint64_t *, sum), (uint64_t, base), (uint64_t, last),
+            (uint64_t *, wrong))
 {
     unsigned block = weft_dev_block_rank(), thread = weft_dev_thread_rank();
     int pe = weft_dev_my_pe(), n = weft_dev_n_pes(), to = (pe + 1) % n, from = (pe + n - 1) % n;
     struct mail *mail = mails + block, *source = sources + block;
     uint64_t bad = 0;
-    for (uint64_t round = base + 1; round <= base + ROUNDS; round++) {
+    for (uint64_t round = base + 1; round <= last; round++) {
         for (unsigned i = thread; i < WORDS; i += weft_dev_block_threads())
             source->data[i] = value_of(block, round, i, pe);
         for (unsigned i = thread; i < PARTS * PART_WORDS; i += weft_dev_block_threads())
@@ -147,7 +148,7 @@ static void check_queues(weft_queue_mode mode, uint64_t *word, uint64_t *used)
     }
 }
 
-static void test_mode(weft_queue_mode mode, uint64_t base, uint64_t *word)
+static void test_mode(weft_queue_mode mode, uint64_t base, uint64_t last, uint64_t *word)
 {
     uint64_t *wrong = symmetric(sizeof *wrong), *used = symmetric(3 * sizeof *used);
     uint64_t *sum = symmetric(sizeof *sum), seen, wanted = 0;
@@ -160,11 +161,11 @@ static void test_mode(weft_queue_mode mode, uint64_t base, uint64_t *word)
     CHECK(mode == WEFT_QUEUES_EXCLUSIVE ? blocks > 0 : blocks == 0);
     barrier();
     LAUNCH(run_rounds, (unsigned)blocks + 3, 64, 0, NULL, mails, sources, signals, back, sum, base,
-           wrong);
+           last, wrong);
     barrier();
     fetch(&seen, wrong, sizeof seen);
     CHECK(!seen);
-    for (uint64_t round = base + 1; round <= base + ROUNDS; round++)
+    for (uint64_t round = base + 1; round <= last; round++)
         wanted += round * ((uint64_t)blocks + 3);
     fetch(&seen, sum, sizeof seen);
     CHECK(seen == wanted);
@@ -210,8 +211,10 @@ int main(int argc, char **argv)
     }
     FAILS(weft_device_queue_mode(NULL, WEFT_QUEUES_SHARED, NULL), WEFT_ERR_ARGUMENT, "null");
     FAILS(weft_device_queue_mode(job, (weft_queue_mode)3, NULL), WEFT_ERR_ARGUMENT, "mode 3");
+    const char *given = getenv("JOB_ROUNDS");
+    uint64_t rounds = given ? strtoull(given, NULL, 10) : 20;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
-        test_mode(modes[i], i * ROUNDS, word);
+        test_mode(modes[i], i * rounds, (i + 1) * rounds, word);
     device_end();
     return 0;
 }

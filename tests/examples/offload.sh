@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# offload.sh OFFLOAD WEFT FOLDER: the offload example: with memory for two layers, three, four and
-# all of them, in one run and in several, the model's file equals byte for byte that of a run in
-# memory, with one PE and with several; invalid use. Files go below FOLDER, on a file system other
-# than tmpfs.
+# offload.sh OFFLOAD WEFT FOLDER short|all: the offload example: with memory for two layers, three,
+# four and all of them, in one run and in several, the model's file equals byte for byte that of a
+# run in memory, with one PE and with several; invalid use. Files go below FOLDER, on a file system
+# other than tmpfs. The short form has fewer sizes of memory, and of several PEs only three.
 set -u
-offload=$1 weft=$2 bad=0
+offload=$1 weft=$2 form=$4 bad=0
 mkdir -p "$3"
 folder=$(mktemp -d "$3/offload.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
@@ -31,7 +31,9 @@ sed -n 's/^step.*loss //p' out | sed -n '1p;$p' | tr '\n' ' ' | awk '{ exit !($2
     { echo "it has learned nothing" && cat out && bad=1; }
 
 # A layer has 43,920 bytes, activations 13,440.
-for slots in 2 3 4 9; do
+slots_of="2 3 4 9" pes_of="2 3 5" memory_of="190K 230K 1M"
+[ "$form" = all ] || slots_of="2 4" pes_of=3 memory_of="190K 1M"
+for slots in $slots_of; do
     run 0 --steps 9 --memory $((13440 + slots * 43920 + 100)) model.$slots
     says "in memory: $((slots < 5 ? slots : 5)) of the layers"
     says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers overlapped'
@@ -73,7 +75,7 @@ refused '--width 0: expected a whole number from 1 to 16384' --width 0 model
 batch=60
 run 0 --steps 4 --in-memory expected --new
 sed -n 's/^step.*loss //p' out >alone
-for pes in 2 3 5; do
+for pes in $pes_of; do
     run 0 --steps 4 --in-memory --new expected
     says "; $pes PEs, each with its share of every layer$"
     grep '^step' out >steps
@@ -81,8 +83,8 @@ for pes in 2 3 5; do
     sed 's/.*loss //' steps | paste - alone |
         awk '{ d = $1 - $2; if (NF != 2 || d > 1e-4 * $2 || -d > 1e-4 * $2) bad = 1 } END { exit bad || !NR }' ||
         { echo "$pes PEs learn something else" && paste steps alone && bad=1; }
-    for memory in 190K 230K 1M; do
-        run 0 --steps 4 --memory $memory --new model
+    for memory in $memory_of; do
+        run 0 --steps 4 --memory "$memory" --new model
         says '^file: 0\.[0-9]+ GB read, 0\.[0-9]+ GB written'
         says '^its transfers alone take .* ms a step; no kernel ran for .* ms: [0-9]+ % of the transfers overlapped'
         [ "$(grep '^step' out)" = "$(cat steps)" ] || { echo "$pes PEs, $memory: other losses" && cat out && bad=1; }

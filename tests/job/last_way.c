@@ -27,9 +27,12 @@ void *__wrap_dlopen(const char *name, int flags);
 static bool lying = true, absent;
 static int looked; /* attempts to load libfabric */
 
-/* Only one end of a pair sees the failure. */
+/* Only one end of a pair sees the failure. In weft_init() both functions below call this: lld wraps
+ * job_drop_failed_paths() also where it is called in its own file, ld does not. */
 static void lie(int from, int to, int path, char evidence[PROVE_EVIDENCE_BYTES])
 {
+    if (strcmp(evidence, "made to lie") == 0)
+        return;
     CHECK(!evidence[0]);
     if (lying && to > from && (path == PATH_P2P || path == PATH_STAGED))
         snprintf(evidence, PROVE_EVIDENCE_BYTES, "made to lie");

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import numpy  # noqa: F401  # once: PEs are forks, and importing takes longer than most sections
 import pytest
 
 import weft

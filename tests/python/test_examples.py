@@ -2,6 +2,7 @@
 """The programs of examples/python and examples/torch run and print what they must: on a GPU, or
 without one on CPU tensors or in the interpreter of their compiler."""
 
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -68,7 +69,8 @@ def run_torch(capfd, pes, name, *arguments):
     return capfd.readouterr().out.splitlines()
 
 
-def test_torch_ddp_and_serve(tmp_path, capfd):
+@pytest.mark.parametrize("served", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_torch_ddp_and_serve(tmp_path, capfd, served):
     """Ranks with a batch each lose what one rank with all batches loses; what they have learnt
     writes the same text on any number of ranks."""
     pytest.importorskip("torch")
@@ -78,19 +80,22 @@ def test_torch_ddp_and_serve(tmp_path, capfd):
     assert alone == both and len(both) == 5 and both[0].startswith("step 1: loss 4.")
     assert float(both[-1].split()[-1]) < float(both[0].split()[-1]) - 0.3
     texts = [run_torch(capfd, pes, "serve.py", model, "--prompt", "def ", "--tokens", 24)
-             for pes in (1, 2, 4)]
-    assert texts[0] == texts[1] == texts[2] and texts[0][0].startswith("def ")
+             for pes in (1, served)]
+    assert texts[0] == texts[1] and texts[0][0].startswith("def ")
 
 
 def test_fully_shard(capfd):
     """Ranks with a part of the parameters each lose what one rank with all of them loses."""
-    torch = pytest.importorskip("torch")
-    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
-        pytest.skip(f"torch {torch.__version__} has no fully_shard: 2.6 or newer")
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("no torch here")
+    version = importlib.metadata.version("torch")  # without importing it, which takes seconds
+    if tuple(map(int, version.split(".")[:2])) < (2, 6):
+        pytest.skip(f"torch {version} has no fully_shard: 2.6 or newer")
     alone = run_torch(capfd, 1, "ddp.py", "--steps", 4, "--batches", 2)
     assert run_torch(capfd, 2, "ddp.py", "--steps", 4, "--fsdp") == alone and len(alone) == 4
 
 
+@pytest.mark.long
 def test_torch_moe(capfd):
     """Experts on two ranks learn what they learn on one."""
     pytest.importorskip("torch")

@@ -35,8 +35,8 @@ def run_tool(name, *arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_types(tmp_path):
-    run_tool("mypy", "--config-file", "python/mypy.ini", "--cache-dir", str(tmp_path),
+def test_types():
+    run_tool("mypy", "--config-file", "python/mypy.ini", "--cache-dir", os.devnull,
              "python/weft")
 
 

@@ -75,13 +75,14 @@ configure() {
     ! pkg-config --exists cmocka || testing=ON
     [ "$preset" != clang ] || compiler=clang
     ! command -v ccache >/dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
-    # Where no GPU runs them, a few programs show that kernels compile, and ./dev test assembles no
-    # PTX and compiles none for AMD; ./dev long does both.
+    # Where no GPU runs them, a few programs show that kernels compile. ./dev test optimises them
+    # less, assembles no PTX, and compiles none for AMD GPUs, of weft bench, or of NVSHMEM programs;
+    # ./dev long does all that.
     [ -e /dev/nvidiactl ] || [ -n "${all_kernels:-}" ] || all=OFF
     # What an earlier demo or test has chosen.
     [ "$preset" != default ] ||
         kernels=(-DWEFT_GPU_KERNELS=ON -UWEFT_HIP_KERNELS -UWEFT_KERNEL_COMPILER -UWEFT_GPU_ARCHITECTURES -UWEFT_NVCC_FLAGS
-            -UWEFT_CUDA_GENCODE)
+            -UWEFT_CUDA_GENCODE -UWEFT_CLANG_FLAGS -UWEFT_BENCH_KERNELS -UCMAKE_EXE_LINKER_FLAGS)
     if [ -n "${demo_kernels:-}" ] && [ -e /dev/nvidiactl ]; then
         # The driver compiles them in seconds.
         kernels+=(-DWEFT_GPU_ARCHITECTURES=)
@@ -89,11 +90,16 @@ configure() {
         kernels+=(-DWEFT_GPU_KERNELS=OFF -DWEFT_KERNEL_COMPILER=none)
     elif [ $all = OFF ] && [ -n "${quick_kernels:-}" ]; then
         kernels+=('-DWEFT_NVCC_FLAGS=-Xcicc;-O1;-Xptxas;-O0' -DWEFT_GPU_ARCHITECTURES= -DWEFT_HIP_KERNELS=OFF
-            -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75)
+            -DWEFT_CUDA_GENCODE=-gencode=arch=compute_75,code=compute_75 -DWEFT_CLANG_FLAGS=-O1
+            -DWEFT_BENCH_KERNELS=OFF)
     fi
-    # Of programs with instruments, lld links in half the time.
-    case $preset in
-    asan | tsan) ! command -v ld.lld >/dev/null || kernels+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld) ;;
+    # lld links in half the time: programs with instruments, and the hundreds that tests run. Ninja
+    # starts one for each CPU, so threads of its own only cost.
+    case $preset:${quick_kernels:-} in
+    asan:* | tsan:* | default:1)
+        ! command -v ld.lld >/dev/null ||
+            kernels+=("-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -Wl,--threads=1")
+        ;;
     esac
     cmake --preset "$preset" -DBUILD_TESTING=$testing -DWEFT_ALL_KERNELS=$all $launcher \
         -DWEFT_WERROR="$(werror "$preset" "$compiler")" -DWEFT_RUN_ONLY=OFF -DWEFT_UNITY=OFF \
