@@ -27,7 +27,7 @@ enum operation {
 #define NCCL_OPERATION(id, name) id,
     NCCL_OPERATIONS(NCCL_OPERATION)
 #undef NCCL_OPERATION
-        OPERATIONS
+        OPERATION_COUNT
 };
 
 /* X(id, name) */
@@ -52,8 +52,8 @@ enum { NCCL_TABLE_MAGIC = 0x6e63636c, NCCL_TABLE_VERSION = 1, NCCL_TABLE_ENTRIES
 struct nccl_entry {
     _Atomic uint32_t state; /* enum comm_state; COMM_NONE and COMM_FREED: the entry is free */
     int32_t rank, size, device;
-    uint64_t hash;                      /* of the id: the same at all ranks */
-    _Atomic uint64_t begun[OPERATIONS]; /* calls that were enqueued, by function */
+    uint64_t hash;                           /* of the id: the same at all ranks */
+    _Atomic uint64_t begun[OPERATION_COUNT]; /* calls that were enqueued, by function */
     char name[64];
     char failure[256]; /* "" for none */
 };

@@ -14,7 +14,7 @@
 #include "nccl/state.h"
 #include "tool/system_segment.h"
 
-_Static_assert(COMMUNICATORS_FUNCTIONS == (int)OPERATIONS, "one is the other");
+_Static_assert(COMMUNICATORS_FUNCTIONS == (int)OPERATION_COUNT, "one is the other");
 _Static_assert(COMMUNICATORS_COLLECTIVES == (int)PUT_SIGNAL, "collectives are first");
 
 const char *communicators_function(int function)
@@ -51,7 +51,7 @@ static void add_rank(struct communicators *all, const struct nccl_entry *entry, 
                                  .device = entry->device,
                                  .hash = entry->hash,
                                  .state = name_of_state(state)};
-    for (int i = 0; i < OPERATIONS; i++)
+    for (int i = 0; i < OPERATION_COUNT; i++)
         one->calls[i] = atomic_load_explicit(&entry->begun[i], memory_order_relaxed);
     system_segment_text(one->name, entry->name, sizeof one->name);
     system_segment_text(one->failure, entry->failure, sizeof one->failure);
