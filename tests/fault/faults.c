@@ -144,16 +144,24 @@ int faults_port(void)
 
 /* ------------------------------------------------------------------------------- left behind */
 
-static bool has_mark(const char *pid)
+/* 1: a process of this test, 0: of another, -1: there is none, or a zombie, which has no
+ * environment.
+ */
+static int is_ours(const char *pid)
 {
     char path[64], environment[65536];
     snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return -1;
     ssize_t n = read(fd, environment, sizeof environment);
     close(fd);
-    return n > 0 && memmem(environment, (size_t)n, mark, strlen(mark) + 1) != NULL;
+    return n <= 0 ? -1 : memmem(environment, (size_t)n, mark, strlen(mark) + 1) != NULL;
+}
+
+static bool has_mark(const char *pid)
+{
+    return is_ours(pid) == 1;
 }
 
 /* Zombies have no environment and do not count. */
@@ -180,6 +188,13 @@ static bool was_there(const char *name)
     return false;
 }
 
+/* libfabric's files are weft-PID:..., of a test that runs now. */
+static bool is_anothers_file(const char *name)
+{
+    char pid[21] = "";
+    return sscanf(name, "weft-%20[0-9]:", pid) == 1 && is_ours(pid) == 0;
+}
+
 static int find_files(const char *folder, char *name, size_t size, bool remember)
 {
     int count = 0;
@@ -191,7 +206,7 @@ static int find_files(const char *folder, char *name, size_t size, bool remember
             continue; /* files of other tests (tests/layout/temporary_names.sh) */
         if (remember && count_before < MOST_NAMES)
             strcpy(names_before[count_before++], path);
-        if (was_there(path))
+        if (was_there(path) || is_anothers_file(entry->d_name))
             continue;
         count++;
         snprintf(name, size, "file %s", path);
