@@ -34,13 +34,14 @@ bool gpu_store_word(struct gpu *gpu, struct gpu_stream *internal, CUdeviceptr at
 static weft_status load_by_copy(struct gpu *gpu, CUdeviceptr at, size_t width, uint64_t *value)
 {
     CUdeviceptr destination = gpu->pinned_device + offsetof(struct gpu_pinned, loaded);
+    CUstream stream = gpu_stream_made(gpu, &gpu->load_stream);
     pthread_mutex_lock(&gpu->load_lock);
     gpu->pinned->loaded = 0;
-    CUresult result = gpu->driver.MemcpyAsync(destination, at, width, gpu->load_stream);
+    CUresult result = gpu->driver.MemcpyAsync(destination, at, width, stream);
     weft_status status =
         result ? gpu_api_fail(&gpu->driver, result, "cuMemcpyAsync of %zu bytes from %#llx", width,
                               (unsigned long long)at)
-               : gpu_wait_stream(gpu, gpu->load_stream, "a load");
+               : gpu_wait_stream(gpu, stream, "a load");
     *value = gpu->pinned->loaded;
     pthread_mutex_unlock(&gpu->load_lock);
     return status;
@@ -225,11 +226,12 @@ weft_status gpu_wait_slice(struct gpu *gpu, CUdeviceptr at, size_t width, bool i
     pthread_mutex_lock(&gpu->wait_lock);
     /* The kernel of an earlier wait, for another variable or value, may still be queued. A kernel
      * after it would begin no sooner. */
-    bool busy = gpu->driver.StreamQuery(gpu->wait_stream) == CUDA_ERROR_NOT_READY;
+    CUstream stream = gpu_stream_made(gpu, &gpu->wait_stream);
+    bool busy = gpu->driver.StreamQuery(stream) == CUDA_ERROR_NOT_READY;
     if (busy) {
         status = poll_by_copy(gpu, &condition, seen, met);
     } else {
-        status = gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, gpu->wait_stream, arguments);
+        status = gpu_launch(&gpu->module, GPU_weft_kernel_wait, 1, 1, stream, arguments);
         if (!status)
             status = await_slice(gpu, &condition, slice_ns, seen, met);
     }

@@ -21,6 +21,7 @@ void gpu_resources_init(struct gpu *gpu)
 {
     pthread_mutex_init(&gpu->wait_lock, NULL);
     pthread_mutex_init(&gpu->load_lock, NULL);
+    pthread_mutex_init(&gpu->making_lock, NULL);
     pthread_mutex_init(&gpu->registered.lock, NULL);
     pthread_mutex_init(&gpu->events.lock, NULL);
     pthread_mutex_init(&gpu->multipath.buffer_lock, NULL);
@@ -33,6 +34,7 @@ void gpu_resources_end(struct gpu *gpu)
 {
     pthread_mutex_destroy(&gpu->wait_lock);
     pthread_mutex_destroy(&gpu->load_lock);
+    pthread_mutex_destroy(&gpu->making_lock);
     pthread_mutex_destroy(&gpu->registered.lock);
     pthread_mutex_destroy(&gpu->events.lock);
     pthread_mutex_destroy(&gpu->multipath.buffer_lock);
@@ -41,24 +43,19 @@ void gpu_resources_end(struct gpu *gpu)
         pthread_mutex_destroy(&gpu->streams[i].lock);
 }
 
+/* The first stream, and where the kernels of all leave their answers. */
 static weft_status create_streams(struct gpu *gpu)
 {
-    const struct gpu_api *driver = &gpu->driver;
     for (int i = 0; i < GPU_STREAMS; i++) {
-        CUresult result = driver->StreamCreate(&gpu->streams[i].stream, CU_STREAM_NON_BLOCKING);
-        if (result)
-            return gpu_api_fail(driver, result, "cuStreamCreate on GPU %d", gpu->device.ordinal);
         size_t at =
             offsetof(struct gpu_pinned, streams) + sizeof gpu->pinned->streams[0] * (size_t)i;
         gpu->streams[i].answer = &gpu->pinned->streams[i].answer;
         gpu->streams[i].answer_device = gpu->pinned_device + at;
-        gpu->stream_count++;
     }
-    CUresult result = driver->StreamCreate(&gpu->wait_stream, CU_STREAM_NON_BLOCKING);
-    if (!result)
-        result = driver->StreamCreate(&gpu->load_stream, CU_STREAM_NON_BLOCKING);
-    return result ? gpu_api_fail(driver, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
-                  : WEFT_OK;
+    CUresult result = gpu->driver.StreamCreate(&gpu->streams[0].stream, CU_STREAM_NON_BLOCKING);
+    return result
+               ? gpu_api_fail(&gpu->driver, result, "cuStreamCreate on GPU %d", gpu->device.ordinal)
+               : WEFT_OK;
 }
 
 static weft_status allocate_pinned(struct gpu *gpu)
@@ -296,6 +293,12 @@ static bool close_stream(struct gpu *gpu, CUstream stream)
     return status != WEFT_ERR_TIMEOUT;
 }
 
+/* Closes a stream of gpu_stream_make(). */
+static bool close_made(struct gpu *gpu, CUstream stream)
+{
+    return stream == gpu->streams[0].stream || close_stream(gpu, stream);
+}
+
 void gpu_resources_stop(struct gpu *gpu)
 {
     bool idle = !gpu->work_left;
@@ -307,10 +310,11 @@ void gpu_resources_stop(struct gpu *gpu)
     if (!entered)
         return;
     gpu_bounce_stop(gpu);
-    for (int i = 0; i < gpu->stream_count; i++)
-        idle &= close_stream(gpu, gpu->streams[i].stream);
-    idle &= close_stream(gpu, gpu->wait_stream);
-    idle &= close_stream(gpu, gpu->load_stream);
+    for (int i = 1; i < GPU_STREAMS; i++)
+        idle &= close_made(gpu, gpu->streams[i].stream);
+    idle &= close_made(gpu, gpu->wait_stream);
+    idle &= close_made(gpu, gpu->load_stream);
+    idle &= close_stream(gpu, gpu->streams[0].stream);
     if (gpu->coll)
         idle &= close_stream(gpu, gpu_coll_take_stream(gpu));
     gpu_coll_close(gpu);

@@ -142,12 +142,13 @@ struct gpu {
     struct gpu_module module;
     struct gpu_coll *coll;  /* NULL: no collective has run yet (gpu/coll/coll.h) */
     struct heap *allocator; /* allocator of the GPU heap */
+    /* Streams are made when they are first used (gpu_stream_make()), but for the first. */
     struct gpu_stream streams[GPU_STREAMS];
-    int stream_count;
     CUstream wait_stream; /* for wait kernels, which must not block an internal stream */
     pthread_mutex_t wait_lock;
     CUstream load_stream; /* for loads that must not wait behind a kernel */
     pthread_mutex_t load_lock;
+    pthread_mutex_t making_lock; /* held while a stream is made */
     /* host memory that kernels write to, and from which they read the sizes of an alltoallv */
     struct gpu_pinned *pinned;
     CUdeviceptr pinned_device;

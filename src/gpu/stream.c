@@ -15,6 +15,24 @@ enum {
     SLEEP_NS = 50 * 1000,              /* time of one sleep */
 };
 
+void gpu_stream_make(struct gpu *gpu, CUstream *stream)
+{
+    CUstream made = NULL;
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pthread_mutex_lock(&gpu->making_lock);
+    if (!*stream && !gpu_enter(&gpu->device)) {
+        gpu_exchange_capture_mode(gpu, &mode);
+        CUresult result = gpu->driver.StreamCreate(&made, CU_STREAM_NON_BLOCKING);
+        gpu_exchange_capture_mode(gpu, &mode);
+        gpu_leave(&gpu->device);
+        if (result)
+            made = NULL;
+    }
+    if (!*stream) /* release: pairs with the acquire of gpu_stream_made() */
+        __atomic_store_n(stream, made ? made : gpu->streams[0].stream, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&gpu->making_lock);
+}
+
 CUstream stream_begin_answered(struct gpu_stream *internal, uint64_t *completed)
 {
     uint64_t queued = atomic_load_explicit(&internal->queued, memory_order_acquire);

@@ -17,9 +17,23 @@ weft_status gpu_resources_start(struct gpu *gpu);
 void gpu_resources_stop(struct gpu *gpu);
 void gpu_resources_end(struct gpu *gpu);
 
+/* Makes a stream of the library at its first use: most programs need few, and the driver takes
+ * 2 MiB of GPU memory for every four. cuStreamCreate() does not wait for running kernels. If it
+ * fails, the first stream serves instead. Any thread may call it. */
+void gpu_stream_make(struct gpu *gpu, CUstream *stream);
+
+static inline CUstream gpu_stream_made(struct gpu *gpu, CUstream *stream)
+{
+    if (!__atomic_load_n(stream, __ATOMIC_ACQUIRE))
+        gpu_stream_make(gpu, stream);
+    return *stream;
+}
+
 static inline struct gpu_stream *stream_of(struct gpu *gpu, unsigned stream_index)
 {
-    return &gpu->streams[stream_index % GPU_STREAMS];
+    struct gpu_stream *internal = &gpu->streams[stream_index % GPU_STREAMS];
+    gpu_stream_made(gpu, &internal->stream);
+    return internal;
 }
 
 /* Called before an operation is enqueued on the stream. */

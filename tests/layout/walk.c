@@ -43,9 +43,11 @@ static void put_on_device(void)
     OK(weft_stream_synchronize(NULL));
 }
 
+/* Of another size each time: the choice for the latest size is kept. */
 static void reduce_on_stream(void)
 {
-    OK(weft_allreduce_on_stream(weft_team_world(job), to, from, 64, WEFT_FLOAT, WEFT_SUM, NULL));
+    static size_t n = 64;
+    OK(weft_allreduce_on_stream(weft_team_world(job), to, from, n++, WEFT_FLOAT, WEFT_SUM, NULL));
     OK(weft_stream_synchronize(NULL));
 }
 

@@ -61,7 +61,7 @@ static void each_way_has_its_kernels(void **state)
 #undef KERNEL
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, OWN_GPU, 64);
+        struct coll_request ask = ask_of(rows[i].what, GPU_HEAP, OWN_GPU, 64 + 16 * i);
         ask.reduction = combiner_of(rows[i].type, rows[i].op);
         ask.element = rows[i].element;
         ask.dst_stride = ask.src_stride = 2;
@@ -249,6 +249,13 @@ static void the_question_names_what_the_choice_depends_on(void **state)
     job.checking = true;
     coll_kernel_choice(&team, &ask, false);
     assert_true(beneath.question.strided && beneath.question.checked && beneath.question.ll128);
+    /* the same question again has the same answer, without a new choice */
+    beneath.question.bytes = 1;
+    beneath.choice.blocks++;
+    assert_int_equal(coll_kernel_choice(&team, &ask, false).blocks, beneath.choice.blocks - 1);
+    assert_int_equal(beneath.question.bytes, 1);
+    assert_int_equal(coll_kernel_choice(&team, &ask, true).blocks, beneath.choice.blocks);
+    assert_int_equal(beneath.question.bytes, 48);
 }
 
 /* --------------------------------------------------------------------------------------- rounds */

@@ -251,7 +251,7 @@ static int set_up(void **state)
     gpu.heap.boot = &boot;
     gpu.heap.windows = windows;
     gpu.layout.proof_offset = PROOF_AT;
-    gpu.wait_stream = (CUstream)STREAM;
+    gpu.streams[0].stream = (CUstream)STREAM;
     for (int slot = 0; slot < SLOTS; slot++) {
         windows[slot].base = 0x100000 * (CUdeviceptr)(slot + 1);
         windows[slot].mapped = true;

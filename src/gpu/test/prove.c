@@ -126,10 +126,10 @@ static weft_status run_kernel(struct proof_run *run)
         limit = gpu->wait_limit_ns / 4;
     void *arguments[] = {&run->pairs_device, &limit, &run->reports_device};
     weft_status status = gpu_launch(&gpu->module, GPU_weft_kernel_prove, (unsigned)run->count,
-                                    PROVE_THREADS, gpu->wait_stream, arguments);
+                                    PROVE_THREADS, gpu->streams[0].stream, arguments);
     if (status)
         return status;
-    return gpu_wait_stream(gpu, gpu->wait_stream, "the test of its links");
+    return gpu_wait_stream(gpu, gpu->streams[0].stream, "the test of its links");
 }
 
 void prove_describe(const struct prove_report *r, const char *peer, char *text, size_t bytes)
@@ -243,10 +243,10 @@ static weft_status clear_areas(struct gpu *gpu)
     int me = gpu->boot->local_pe;
     CUresult result = gpu->driver.MemsetD8Async(
         area_address(gpu, me, 0), 0, (size_t)gpu->boot->local_npes * sizeof(struct prove_area),
-        gpu->wait_stream);
+        gpu->streams[0].stream);
     if (result)
         return gpu_api_fail(&gpu->driver, result, "clearing the test areas");
-    return gpu_wait_stream(gpu, gpu->wait_stream, "clearing the test areas");
+    return gpu_wait_stream(gpu, gpu->streams[0].stream, "clearing the test areas");
 }
 
 static weft_status prove_chosen(struct proof_run *run)

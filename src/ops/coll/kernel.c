@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Settings that are the same at all members of a team. */
 struct team_coll {
@@ -25,6 +26,9 @@ struct team_coll {
     /* largest number of blocks with which LL128 passed its test; 0: LL128 is not used */
     int ll128_blocks;
     struct coll_rates rates;
+    /* the latest question and its choice: a program repeats most calls */
+    struct coll_question asked;
+    struct coll_choice chosen;
 };
 
 /* ------------------------------------------------------------------------- exchange of settings */
@@ -323,20 +327,26 @@ static bool has_ll128(const struct team_coll *coll)
     return coll->ll128_blocks && most_blocks_now(coll) <= coll->ll128_blocks;
 }
 
-static struct coll_choice choose_with(const struct weft_team *team, const struct team_coll *coll,
+static struct coll_choice choose_with(const struct weft_team *team, struct team_coll *coll,
                                       const struct coll_request *request, bool symmetric)
 {
-    struct coll_question q = {.what = request->what,
-                              .members = team->n,
-                              .bytes = request->bytes,
-                              .set_bytes = coll_set_bytes(&team->job->gpu->layout.coll, team->slot),
-                              .strided = request->element != 0,
-                              .checked = team->job->checking,
-                              .direct = symmetric,
-                              .most_blocks = most_blocks_now(coll),
-                              .forced = coll->forced,
-                              .ll128 = has_ll128(coll) && fits_ll128(request)};
-    return coll_choose(&q, &coll->rates);
+    struct coll_question q;
+    memset(&q, 0, sizeof q); /* also between the members */
+    q.what = request->what;
+    q.members = team->n;
+    q.bytes = request->bytes;
+    q.set_bytes = coll_set_bytes(&team->job->gpu->layout.coll, team->slot);
+    q.strided = request->element != 0;
+    q.checked = team->job->checking;
+    q.direct = symmetric;
+    q.most_blocks = most_blocks_now(coll);
+    q.forced = coll->forced;
+    q.ll128 = has_ll128(coll) && fits_ll128(request);
+    if (memcmp(&q, &coll->asked, sizeof q) != 0) {
+        coll->chosen = coll_choose(&q, &coll->rates);
+        coll->asked = q;
+    }
+    return coll->chosen;
 }
 
 struct coll_choice coll_kernel_choice(const struct weft_team *team,
