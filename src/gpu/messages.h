@@ -19,8 +19,8 @@
 enum {
     MESSAGE_MEMBERS = 64,
     MESSAGE_LANES = 2 * MESSAGE_MEMBERS, /* of one member, in both directions */
-    MESSAGE_CHANNELS = 32,
-    MESSAGE_SLOTS = 4,      /* of a channel */
+    MESSAGE_CHANNELS = 64,
+    MESSAGE_SLOTS = 2,      /* of a channel: one is filled while the other is copied out */
     MESSAGE_GRAIN = 128,    /* bytes of which parts and slots are multiples */
     MESSAGES_BY_VALUE = 88, /* more of them are in GPU memory */
     MESSAGE_SIZE_BITS = 40, /* of the size in the word of a slot; the others count */

@@ -192,14 +192,14 @@ static void check_scratch(const struct coll_question *q, const struct coll_choic
 {
     uint64_t n = (uint64_t)q->members;
     unsigned sliced = q->what == COLL_ALLREDUCE || q->what == COLL_REDUCE;
-    unsigned slots = coll_reduces[q->what] ? COLL_REDUCE_SLOTS * (1 + sliced) : COLL_MOVE_SLOTS;
-    uint64_t slot = coll_staging_slot_bytes(q->set_bytes, choice->blocks, slots, (unsigned)n);
+    unsigned slots = COLL_STEP_SLOTS * (1 + sliced);
+    uint64_t slot = coll_staging_slot_bytes(q->set_bytes, choice->blocks, 1 + sliced, (unsigned)n);
     uint64_t each = sliced ? (bytes + n - 1) / n + 16 : bytes;
     uint64_t steps = (each / choice->blocks + COLL_STAGING_GRAIN) / (slot ? slot : 1) + 1;
     assert_true(n > 1 && choice->threads == 512);
     assert_true(slot >= COLL_STAGING_GRAIN && slot % COLL_STAGING_GRAIN == 0);
     assert_true(choice->blocks * slots * (n - 1) * slot <= 4 * q->set_bytes);
-    assert_true((1 + sliced) * steps + 2 < COLL_STEPS);
+    assert_true(steps + 2 < COLL_STEPS);
 }
 
 /* For unknown sizes, staged uses as many blocks as keep slots of at least 4 KiB: at least one and
@@ -218,12 +218,10 @@ static void blocks_of_unknown_sizes(void **state)
                 assert_int_equal(blocks, 32);
                 continue;
             }
-            uint64_t slot =
-                coll_staging_slot_bytes(q.set_bytes, blocks, COLL_MOVE_SLOTS, (unsigned)n);
+            uint64_t slot = coll_staging_slot_bytes(q.set_bytes, blocks, 1, (unsigned)n);
             assert_true(blocks == 1 || slot >= 4096);
             assert_true(blocks == 32 ||
-                        coll_staging_slot_bytes(q.set_bytes, 2 * blocks, COLL_MOVE_SLOTS,
-                                                (unsigned)n) < 4096);
+                        coll_staging_slot_bytes(q.set_bytes, 2 * blocks, 1, (unsigned)n) < 4096);
             seen |= (int)blocks;
             q.most_blocks = 4;
             assert_true(coll_choose(&q, &coll_rates_built_in).blocks <= 4);

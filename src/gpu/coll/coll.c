@@ -15,11 +15,6 @@ static const char *const coll_kernel_names[COLL_KERNEL_COUNT] = {
 #undef COLL_KERNEL_NAME
 };
 
-enum {
-    WAIT_ARCH = 90, /* code for this compute capability times 10 on has GRID_WAIT() */
-    EARLY_VERSION = 12 * 1000 + 30, /* of CUDA: since then such launches can be captured */
-};
-
 static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
 {
     const struct gpu_code *code;
@@ -38,9 +33,7 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
                   gpu_code_kind(code));
-    /* Without code of the build the kernels are those of the stand-in, which wait too. */
-    coll->dependent = !status && (!code || code->arch >= WAIT_ARCH) && gpu->driver.LaunchKernelEx &&
-                      gpu->driver.driver_version >= EARLY_VERSION;
+    coll->dependent = !status && gpu_starts_early(&gpu->device, code);
     gpu_leave(&gpu->device);
     return status;
 }
@@ -94,22 +87,8 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
                             unsigned threads, CUstream stream, struct coll_call *call)
 {
     void *arguments[] = {call};
-    CUfunction function = gpu->coll->functions[kernel];
-    CUlaunchAttribute early = {
-        .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-        .programmatic_stream_serialization = 1,
-    };
-    CUlaunchConfig config = {
-        .grid = {blocks, 1, 1},
-        .block = {threads, 1, 1},
-        .stream = stream,
-        .attributes = &early,
-        .attribute_count = 1,
-    };
-    CUresult result = gpu->coll->dependent
-                          ? gpu->driver.LaunchKernelEx(&config, function, arguments, NULL)
-                          : gpu->driver.LaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0,
-                                                     stream, arguments, NULL);
+    CUresult result = gpu_launch_function(&gpu->driver, gpu->coll->functions[kernel], blocks,
+                                          threads, stream, arguments, gpu->coll->dependent);
     return result ? gpu_api_fail(&gpu->driver, result, "cuLaunchKernel of %s on GPU %d",
                                  coll_kernel_names[kernel], gpu->device.ordinal)
                   : WEFT_OK;

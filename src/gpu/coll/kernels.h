@@ -99,8 +99,9 @@ struct coll_area {
     uint64_t relay[COLL_BLOCKS];
     /* written by member i's block b: the round whose stores have arrived */
     uint64_t done[COLL_MEMBERS][COLL_BLOCKS];
-    /* For staged rounds, written by member i's block b: round * COLL_STEPS + number of parts that
-     * it has stored here, and of steps that it has copied out of what this member stored there. */
+    /* For staged rounds, written by member i's block b: round * COLL_STEPS + number of phases that
+     * it has ended (staged.h); where sizes differ, of steps that it has stored here, and that it
+     * has copied out of what this member stored there (sized.h). */
     uint64_t filled[COLL_MEMBERS][COLL_BLOCKS], emptied[COLL_MEMBERS][COLL_BLOCKS];
     /* For weighted sums, and for sizes of staged rounds: a unit of LL packets from each member, in
      * rounds with even and with odd numbers. */
@@ -108,15 +109,15 @@ struct coll_area {
 };
 
 /* Slots that a block of the staged protocol has for each other member and kind of data: one is
- * filled while another is copied out; a reduction fills two ahead (staged.h). */
-enum { COLL_MOVE_SLOTS = 2, COLL_REDUCE_SLOTS = 3 };
+ * filled while the other is copied out. */
+enum { COLL_STEP_SLOTS = 2 };
 
 /* Bytes of a staging slot when all sets of a team together are divided among the blocks, each of
- * which has `slots` for each other member. */
-WEFT_DEV_BOTH uint64_t coll_staging_slot_bytes(uint64_t set_bytes, unsigned blocks, unsigned slots,
+ * which exchanges `kinds` kinds of data with each other member. */
+WEFT_DEV_BOTH uint64_t coll_staging_slot_bytes(uint64_t set_bytes, unsigned blocks, unsigned kinds,
                                                unsigned members)
 {
-    uint64_t all = (uint64_t)blocks * slots * (members > 1 ? members - 1 : 1);
+    uint64_t all = (uint64_t)blocks * kinds * COLL_STEP_SLOTS * (members > 1 ? members - 1 : 1);
     return 4 * set_bytes / all / COLL_STAGING_GRAIN * COLL_STAGING_GRAIN;
 }
 

@@ -211,7 +211,7 @@ KERNEL_OF_512 weft_coll_sized_scratch(struct coll_call call)
     uint64_t ticket = round_draw(c);
     if (round_begin(&r, c, ticket, shared))
         return;
-    struct staging s = staging_begin(&r, 0, COLL_MOVE_SLOTS, 1);
+    struct staging s = staging_begin(&r, 0, 1);
     sized_exchange(&r, &s, pairs);
     const char *mine = c->src + pairs[c->me].from;
     char *to = c->dst + pairs[c->me].at;

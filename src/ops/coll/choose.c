@@ -70,9 +70,8 @@ static bool has_slices(const struct coll_question *q)
 
 static uint64_t staged_slot(const struct coll_question *q, unsigned blocks)
 {
-    unsigned slots = !coll_reduces[q->what] ? COLL_MOVE_SLOTS
-                                            : COLL_REDUCE_SLOTS * (1 + (unsigned)has_slices(q));
-    return coll_staging_slot_bytes(q->set_bytes, blocks, slots, (unsigned)q->members);
+    return coll_staging_slot_bytes(q->set_bytes, blocks, 1 + (unsigned)has_slices(q),
+                                   (unsigned)q->members);
 }
 
 static uint64_t most_bytes(const struct coll_question *q, enum coll_algorithm algorithm)

@@ -14,6 +14,8 @@
 #include "ops/stream/events.h"
 #include "ops/stream/stream.h"
 
+enum { STREAM_SLOTS = 4 }; /* of a ring */
+
 /* Words behind the area of messages.h. */
 struct stream_area {
     uint64_t *full, *busy; /* [member][slot] */
@@ -21,7 +23,7 @@ struct stream_area {
 
 size_t messages_stream_bytes(int members)
 {
-    return 2 * (size_t)members * MESSAGE_SLOTS * sizeof(uint64_t);
+    return 2 * (size_t)members * STREAM_SLOTS * sizeof(uint64_t);
 }
 
 static struct stream_area area_of(const struct weft_messages *m)
@@ -30,14 +32,15 @@ static struct stream_area area_of(const struct weft_messages *m)
     struct stream_area area = {
         .full = (uint64_t *)(void *)((char *)m->memory + message_area_bytes(l)),
     };
-    area.busy = area.full + (size_t)l->members * MESSAGE_SLOTS;
+    area.busy = area.full + (size_t)l->members * STREAM_SLOTS;
     return area;
 }
 
-/* The rings are those of messages.h, with the slots of all channels as one. */
+/* The rings are those of messages.h, of all channels together, divided among other slots. */
 static size_t slot_bytes_of(const struct message_layout *l, int receiver, int sender)
 {
-    return (size_t)l->channels * l->slot_bytes[receiver == sender];
+    size_t ring = (size_t)l->channels * MESSAGE_SLOTS * l->slot_bytes[receiver == sender];
+    return ring / STREAM_SLOTS / MESSAGE_GRAIN * MESSAGE_GRAIN;
 }
 
 static char *slot_of(const struct weft_messages *m, int receiver, int sender, size_t slot)
@@ -62,9 +65,9 @@ static weft_status send_part(struct weft_messages *m, struct message_stream *s, 
                              const char *from, size_t bytes)
 {
     struct stream_area area = area_of(m);
-    size_t slot = s->slots++ % MESSAGE_SLOTS, mine = (size_t)m->team->me * MESSAGE_SLOTS + slot;
+    size_t slot = s->slots++ % STREAM_SLOTS, mine = (size_t)m->team->me * STREAM_SLOTS + slot;
     weft_status status =
-        take_word(m, &area.busy[(size_t)member * MESSAGE_SLOTS + slot], 0, s->stream);
+        take_word(m, &area.busy[(size_t)member * STREAM_SLOTS + slot], 0, s->stream);
     return status ? status
                   : weft_put_signal_on_stream(m->team->job->default_ctx,
                                               slot_of(m, member, m->team->me, slot), from, bytes,
@@ -77,14 +80,14 @@ static weft_status receive_part(struct weft_messages *m, struct message_stream *
 {
     struct stream_area area = area_of(m);
     struct weft_job *job = m->team->job;
-    size_t slot = s->slots++ % MESSAGE_SLOTS, theirs = (size_t)member * MESSAGE_SLOTS + slot;
+    size_t slot = s->slots++ % STREAM_SLOTS, theirs = (size_t)member * STREAM_SLOTS + slot;
     weft_status status = take_word(m, &area.full[theirs], 1, s->stream);
     if (!status)
         status = weft_get_on_stream(job->default_ctx, to, slot_of(m, m->team->me, member, slot),
                                     bytes, job->pe, s->stream);
     return status ? status
                   : weft_signal_on_stream(job->default_ctx,
-                                          &area.busy[(size_t)m->team->me * MESSAGE_SLOTS + slot], 0,
+                                          &area.busy[(size_t)m->team->me * STREAM_SLOTS + slot], 0,
                                           WEFT_SIGNAL_SET, m->team->pes[member], s->stream);
 }
 
