@@ -14,6 +14,7 @@
 #define coll_nodes_exchange  scale_nodes_exchange
 #define coll_nodes_compare   scale_nodes_compare
 #define coll_nodes_broadcast scale_nodes_broadcast
+#define coll_tree_broadcast  scale_tree_broadcast
 #define coll_nodes_reduce    scale_nodes_reduce
 #include "ops/coll/nodes.h"
 

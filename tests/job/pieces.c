@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives that are too large for one fragment between nodes: broadcasts from every root, in
- * place and not, and reductions whose bits reveal the order of their terms, back to back, over all
- * PEs and over teams that span the nodes unevenly. */
+/* Collectives between nodes: broadcasts from every root, in place and not, and reductions whose
+ * bits reveal the order of their terms, back to back, over all PEs and over teams that span the
+ * nodes unevenly. The sizes are too large for one fragment, or with `small` those that pass along a
+ * tree of nodes and are combined by groups of nodes. pieces [small] */
 #include "job.h"
 
 #include <unistd.h>
 
-enum { PIECE = 512 * 1024, MOST = 9 * PIECE + 4104 };
+enum { PIECE = 512 * 1024, MOST = 9 * PIECE + 4104, SIZES = 7, MOST_PES = 24 };
 
-static const size_t sizes[] = {PIECE - 8,     PIECE,           PIECE + 8, 2 * PIECE + 40,
-                               3 * PIECE - 8, 5 * PIECE + 808, MOST};
-enum { SIZES = sizeof sizes / sizeof sizes[0] };
+static const size_t large[SIZES] = {PIECE - 8,     PIECE,           PIECE + 8, 2 * PIECE + 40,
+                                    3 * PIECE - 8, 5 * PIECE + 808, MOST};
+static const size_t small[SIZES] = {72, 136, 1000, 4096, 4104, 20008, 65544};
+static const size_t *sizes = large;
 
 static inline uint64_t word(int pe, size_t i, int round)
 {
@@ -25,7 +27,7 @@ static void broadcasts(weft_team *team, uint64_t *dst, uint64_t *src)
         for (int root = 0; root < n; root++, round++) {
             size_t words = sizes[s] / 8;
             uint64_t *from = round % 2 ? src : dst;
-            memset(dst, 0xee, MOST + 8);
+            memset(dst, 0xee, sizes[SIZES - 1] + 8);
             OK(weft_sync(team));
             for (size_t i = 0; me == root && i < words; i++)
                 from[i] = word(root, i, round);
@@ -49,7 +51,7 @@ static inline double term(int member, size_t i, int round)
 static void reductions(weft_team *team, double *dst, double *src)
 {
     int n = weft_team_n_pes(team), me = weft_team_my_pe(team), differ = 0;
-    CHECK(n <= 8);
+    CHECK(n <= MOST_PES);
     for (int round = 0; round < 2 * SIZES; round++) {
         size_t count = sizes[round / 2] / 8;
         double *from = round % 2 ? dst : src;
@@ -59,7 +61,7 @@ static void reductions(weft_team *team, double *dst, double *src)
             from[i] = term(me, i, round);
         OK(weft_allreduce(team, dst, from, count, WEFT_DOUBLE, WEFT_SUM));
         for (size_t i = 0; i < count; i++) {
-            double terms[8], sum, back;
+            double terms[MOST_PES], sum, back;
             for (int member = 0; member < n; member++)
                 terms[member] = term(member, i, round);
             sum = terms[0], back = terms[n - 1];
@@ -74,10 +76,12 @@ static void reductions(weft_team *team, double *dst, double *src)
     CHECK(n < 3 || differ > 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     weft_job *job;
     weft_team *most = NULL;
+    if (argc > 1 && strcmp(argv[1], "small") == 0)
+        sizes = small;
     OK(weft_init(&job, NULL));
     int n = weft_n_pes(job);
     uint64_t *dst = alloc(job, MOST + 64), *src = alloc(job, MOST + 64);

@@ -234,6 +234,9 @@ weft_status coll_nodes_compare(struct weft_team *team, enum box_operation operat
                                const void *mine, size_t bytes, bool *differs);
 weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
                                  size_t bytes, int root, uint64_t phase);
+/* Of a team whose members share no nodes, and do not store into each other's memory. */
+weft_status coll_tree_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
+                                size_t bytes, int root, uint64_t phase);
 weft_status coll_nodes_collect(struct weft_team *team, enum box_operation operation,
                                struct symmetric_range to, const void *src, const size_t *at,
                                const size_t *bytes, uint64_t phase);

@@ -95,6 +95,8 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
         status = coll_find_range(name, "src", team, src, bytes, &from);
         if (!status)
             status = broadcast_pull(team, dst, to, from, bytes, root, phase);
+    } else if (!team->direct) {
+        status = coll_tree_broadcast(team, to, src, bytes, root, phase);
     } else if (team->me == root) {
         status = push_to_all(team, to, src, bytes, phase);
     } else {

@@ -205,15 +205,62 @@ static weft_status forward_in_node(struct weft_team *team, struct symmetric_rang
     return status || !pull ? status : await_neighbours(team, phase + 1, BOX_OP_BROADCAST);
 }
 
+/* A small broadcast passes from head to head along a tree of nodes with the root's at its top;
+ * where members share no nodes, each is a node. A node has as many nodes below it as it can send to
+ * in about the time that one message is under way. */
+static int tree_width(size_t bytes)
+{
+    return bytes <= 4 * 1024 ? 16 : bytes <= 64 * 1024 ? 8 : 4;
+}
+
+/* The head of a node, by its place in the tree; the root's place is 0. */
+static int head_in_tree(const struct weft_team *team, int root, int place)
+{
+    const struct team_nodes *nodes = team->nodes;
+    if (!place || !nodes)
+        return (root + place) % team->n;
+    return member_at(nodes, (nodes->of[root] + place) % nodes->n, 0);
+}
+
+static int place_in_tree(const struct weft_team *team, int root)
+{
+    const struct team_nodes *nodes = team->nodes;
+    return nodes ? (nodes->mine - nodes->of[root] + nodes->n) % nodes->n
+                 : (team->me - root + team->n) % team->n;
+}
+
+static weft_status send_down_tree(struct weft_team *team, struct symmetric_range to,
+                                  const void *src, size_t bytes, int root, uint64_t phase)
+{
+    const int width = tree_width(bytes), first = width * place_in_tree(team, root) + 1;
+    const int places = team->nodes ? team->nodes->n : team->n;
+    weft_status status = WEFT_OK;
+    for (int place = first; place < first + width && place < places && !status; place++)
+        status =
+            coll_put_notify(team, head_in_tree(team, root, place), to, src, bytes, phase, false);
+    return status;
+}
+
+/* Waits for what the head above in the tree sends. */
+static weft_status await_tree(struct weft_team *team, size_t bytes, int root, uint64_t phase)
+{
+    int above = (place_in_tree(team, root) - 1) / tree_width(bytes);
+    return coll_await(team, head_in_tree(team, root, above), phase, BOX_OP_BROADCAST);
+}
+
+weft_status coll_tree_broadcast(struct weft_team *team, struct symmetric_range to, const void *src,
+                                size_t bytes, int root, uint64_t phase)
+{
+    if (team->me == root)
+        return send_down_tree(team, to, src, bytes, root, phase);
+    weft_status status = await_tree(team, bytes, root, phase);
+    return status ? status : send_down_tree(team, to, own_address(team, to), bytes, root, phase);
+}
+
 static weft_status broadcast_root(struct weft_team *team, struct symmetric_range to,
                                   const void *src, size_t bytes, uint64_t phase)
 {
-    const struct team_nodes *nodes = team->nodes;
-    weft_status status = WEFT_OK;
-    for (int k = 1; k < nodes->n && !status; k++) {
-        int head = member_at(nodes, (nodes->mine + k) % nodes->n, 0);
-        status = coll_put_notify(team, head, to, src, bytes, phase, false);
-    }
+    weft_status status = send_down_tree(team, to, src, bytes, team->me, phase);
     if (!status)
         status = put_to_neighbours(team, to, src, bytes);
     return status ? status : notify_neighbours(team, phase);
@@ -302,10 +349,14 @@ weft_status coll_nodes_broadcast(struct weft_team *team, struct symmetric_range 
     }
     if (team->me == root)
         return broadcast_root(team, to, src, bytes, phase);
-    weft_status status = coll_await(team, team->me == head ? root : head, phase, BOX_OP_BROADCAST);
+    weft_status status = team->me == head ? await_tree(team, bytes, root, phase)
+                                          : coll_await(team, head, phase, BOX_OP_BROADCAST);
     if (status || with_root)
         return status;
     if (team->me == head) {
+        status = send_down_tree(team, to, own_address(team, to), bytes, root, phase);
+        if (status)
+            return status;
         bool pull = bytes >= COLL_PULL_LEAST && local_count(nodes, nodes->mine) > 1 &&
                     team->mailbox_at[neighbour(nodes, 1)];
         return forward_in_node(team, to, bytes, pull, phase);
