@@ -365,6 +365,13 @@ static int takes(const struct plan *p)
 
 /* Half of the rounds repeat the kind of the round before: a root that sends repeatedly must not
  * overrun a delayed member. */
+/* Members that share a GPU may see parts of a line (an H200 shows it once in a thousand rounds or
+ * so), and the library uses none there. */
+static int draws_way(int way, int gpu)
+{
+    return !gpu || (way != LINES && way != TWO_LINES && way != PROOF);
+}
+
 static struct plan draw_plan(const struct plan *last, int members, uint64_t number, int gpu)
 {
     struct plan p = {.members = members, .number = number};
@@ -378,13 +385,13 @@ static struct plan draw_plan(const struct plan *last, int members, uint64_t numb
             p.bytes *= (uint64_t)members;
         if (reduces(p.what))
             p.bytes = (p.bytes + 3) / 4 * 4;
-    } while (!takes(&p));
+    } while (!takes(&p) || !draws_way(p.way, gpu));
     p.root = again ? last->root : (int)draw((unsigned)members);
     p.late = draw(5) ? -1 : (int)draw((unsigned)members);
     p.blocks = 1u << draw(gpu ? 4 : 3);
     p.threads = 32 * (1 + draw(gpu ? 8 : 2));
     if (p.way == PROOF) /* as in the library, except for the size: one warp produces load */
-        p.threads = gpu ? COLL_PROOF_THREADS / 2 : 96;
+        p.threads = 96;
     p.chunks = p.what == BROADCAST && p.way == DIRECT && members > 2 ? 1 + draw(5) : 0;
     return p;
 }
