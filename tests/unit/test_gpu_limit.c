@@ -134,8 +134,7 @@ static void plan_steps(uint64_t stop_before)
 
 static void steps_of_scratch(void **state)
 {
-    struct coll_call call =
-        call_of(begin(), STEPS * coll_staging_slot_bytes(SET, 1, 1, MEMBERS));
+    struct coll_call call = call_of(begin(), STEPS * coll_staging_slot_bytes(SET, 1, 1, MEMBERS));
     plan_steps(STEPS + 1);
     weft_coll_push_scratch(call);
     assert_waited();
@@ -143,8 +142,7 @@ static void steps_of_scratch(void **state)
 
 static void scratch_stops(void **state)
 {
-    struct coll_call call =
-        call_of(begin(), STEPS * coll_staging_slot_bytes(SET, 1, 1, MEMBERS));
+    struct coll_call call = call_of(begin(), STEPS * coll_staging_slot_bytes(SET, 1, 1, MEMBERS));
     plan_steps(3);
     weft_coll_push_scratch(call);
     assert_int_equal(made, given);

@@ -15,7 +15,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Settings that are the same at all members of a team. */
 struct team_coll {
@@ -327,22 +326,29 @@ static bool has_ll128(const struct team_coll *coll)
     return coll->ll128_blocks && most_blocks_now(coll) <= coll->ll128_blocks;
 }
 
+/* Whether two questions of one team are the same; the members of coll_question that are left out do
+ * not change. */
+static bool same_question(const struct coll_question *a, const struct coll_question *b)
+{
+    return a->members == b->members && a->what == b->what && a->bytes == b->bytes &&
+           a->strided == b->strided && a->checked == b->checked && a->direct == b->direct &&
+           a->most_blocks == b->most_blocks && a->forced == b->forced && a->ll128 == b->ll128;
+}
+
 static struct coll_choice choose_with(const struct weft_team *team, struct team_coll *coll,
                                       const struct coll_request *request, bool symmetric)
 {
-    struct coll_question q;
-    memset(&q, 0, sizeof q); /* also between the members */
-    q.what = request->what;
-    q.members = team->n;
-    q.bytes = request->bytes;
-    q.set_bytes = coll_set_bytes(&team->job->gpu->layout.coll, team->slot);
-    q.strided = request->element != 0;
-    q.checked = team->job->checking;
-    q.direct = symmetric;
-    q.most_blocks = most_blocks_now(coll);
-    q.forced = coll->forced;
-    q.ll128 = has_ll128(coll) && fits_ll128(request);
-    if (memcmp(&q, &coll->asked, sizeof q) != 0) {
+    struct coll_question q = {.what = request->what,
+                              .members = team->n,
+                              .bytes = request->bytes,
+                              .set_bytes = coll_set_bytes(&team->job->gpu->layout.coll, team->slot),
+                              .strided = request->element != 0,
+                              .checked = team->job->checking,
+                              .direct = symmetric,
+                              .most_blocks = most_blocks_now(coll),
+                              .forced = coll->forced,
+                              .ll128 = has_ll128(coll) && fits_ll128(request)};
+    if (!same_question(&q, &coll->asked)) {
         coll->chosen = coll_choose(&q, &coll->rates);
         coll->asked = q;
     }
