@@ -256,7 +256,7 @@ weft_status weft_messages_destroy(weft_messages *messages);
  * has passed the call.
  *
  * Calls with messages to, or from, one member are made in an order, by one stream or by events.
- * Where GPUs access each other's memory, one kernel of up to 32 blocks moves all messages, in 5 us
+ * Where GPUs access each other's memory, one kernel of up to 64 blocks moves all messages, in 5 us
  * and more. Others go through the host. A call can be captured in a graph; then the other ends are
  * in graphs too, and the program replays these equally often.
  * Errors: WEFT_ERR_ARGUMENT (null, too many), _PE (no such member), _ADDRESS (memory that the GPU

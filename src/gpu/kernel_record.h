@@ -19,9 +19,9 @@
 #define KERNEL_OF_512 void
 #endif
 
-/* A kernel that was launched before the earlier work of its stream has ended (gpu_coll_launch())
- * waits here until it has, and what it stored is visible. The instruction is of sm_90: the build
- * removes it from code for older GPUs. */
+/* A kernel that was launched before the earlier work of its stream has ended
+ * (gpu_launch_function()) waits here until it has, and what it stored is visible. The instruction
+ * is of sm_90: the build removes it from code for older GPUs. */
 #if WEFT_TARGET_CUDA
 #define GRID_WAIT() asm volatile("griddepcontrol.wait;" ::: "memory")
 #elif !defined(GRID_WAIT)

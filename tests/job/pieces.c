@@ -2,7 +2,10 @@
 /* Collectives between nodes: broadcasts from every root, in place and not, and reductions whose
  * bits reveal the order of their terms, back to back, over all PEs and over teams that span the
  * nodes unevenly. The sizes are too large for one fragment, or with `small` those that pass along a
- * tree of nodes and are combined by groups of nodes. pieces [small] */
+ * tree of nodes and are combined by groups of nodes.
+ *
+ *     pieces [small]
+ */
 #include "job.h"
 
 #include <unistd.h>

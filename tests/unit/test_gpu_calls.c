@@ -1029,6 +1029,29 @@ static void an_error_counts_when_it_is_the_streams(void **state)
     }
 }
 
+/* A stream is made at its first use, once. Where the driver makes none, the first stream serves for
+ * good: an operation is not waited for on another stream than its own. */
+static void streams_are_made_at_their_first_use(void **state)
+{
+    struct gpu_stream *lane = &gpu->streams[2];
+    CUstream before = lane->stream;
+    for (int fails = 0; fails < 2; fails++) {
+        forget();
+        lane->stream = NULL;
+        fail_at = fails ? calls + 1 : 0;
+        int had = streams;
+        assert_ptr_equal(stream_of(gpu, 2), lane);
+        CUstream first = lane->stream;
+        fail_at = 0;
+        assert_int_equal(streams, had + !fails);
+        assert_true(fails ? first == gpu->streams[0].stream : first != gpu->streams[0].stream);
+        assert_ptr_equal(stream_of(gpu, 2)->stream, first);
+        assert_int_equal(streams, had + !fails);
+        streams = had;
+    }
+    lane->stream = before;
+}
+
 /* An answer shows which operations are complete only if no other thread is putting an operation on
  * the stream. */
 static void answers_say_what_is_complete(void **state)
@@ -1243,6 +1266,7 @@ int main(void)
         TEST(stores_that_are_refused_are_the_callers),
         TEST(memory_is_words_where_it_is_aligned),
         TEST(an_error_counts_when_it_is_the_streams),
+        TEST(streams_are_made_at_their_first_use),
         TEST(answers_say_what_is_complete),
         TEST(loads_take_their_part_of_a_word),
         TEST(stores_have_the_width_of_the_variable),

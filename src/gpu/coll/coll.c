@@ -33,7 +33,7 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
                   gpu_code_kind(code));
-    coll->dependent = !status && gpu_starts_early(&gpu->device, code);
+    coll->early = !status && gpu_starts_early(&gpu->device, code);
     gpu_leave(&gpu->device);
     return status;
 }
@@ -88,7 +88,7 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
 {
     void *arguments[] = {call};
     CUresult result = gpu_launch_function(&gpu->driver, gpu->coll->functions[kernel], blocks,
-                                          threads, stream, arguments, gpu->coll->dependent);
+                                          threads, stream, arguments, gpu->coll->early);
     return result ? gpu_api_fail(&gpu->driver, result, "cuLaunchKernel of %s on GPU %d",
                                  coll_kernel_names[kernel], gpu->device.ordinal)
                   : WEFT_OK;

@@ -21,7 +21,7 @@ struct gpu_coll {
     CUfunction functions[COLL_KERNEL_COUNT];
     /* kernels wait themselves for the earlier work of their stream, so that they may start sooner
      */
-    bool dependent;
+    bool early;
     CUstream stream;
     pthread_mutex_t lock; /* held for one collective of the host at a time */
     struct gpu_engines engines;

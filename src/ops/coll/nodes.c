@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of teams whose members share nodes (struct team_nodes): data crosses the network once
  * for each node, not once for each PE. Within a node members load and store, or use the slow
- * functions of coll.h; between nodes they put. This file: sync, exchange and broadcast. See coll.h
- * for phases and packets, and for the writer of each mailbox. */
+ * functions of coll.h; between nodes they put. This file: sync, exchange and broadcast, along a
+ * tree also where members share no nodes. See coll.h for phases and packets, and for the writer of
+ * each mailbox. */
 #include "ops/coll/nodes.h"
 
 /* --------------------------------------------------------------------------------------- sync */
