@@ -307,11 +307,11 @@ static void split(int parts, int other, int seed)
     uint64_t own = (uint64_t)me;
     int count = 0;
     for (int to = 1; to < n; to++)
-        for (int i = 0; i < TOGETHER; i++)
-            m[count++] = (struct message){.to = to,
-                                          .call = i * (me ? other : parts) / TOGETHER,
-                                          .seed = seed + count,
-                                          .bytes = (size_t)(1 + i * 977)};
+        for (int i = 0; i < TOGETHER; i++, count++)
+            m[count] = (struct message){.to = to,
+                                        .call = i * (me ? other : parts) / TOGETHER,
+                                        .seed = seed + count,
+                                        .bytes = (size_t)(1 + i * 977)};
     place(m, count);
     write_memory(m, count, me);
     for (int c = 0; c < TOGETHER; c++)
