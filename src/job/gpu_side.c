@@ -2,6 +2,7 @@
 /* The GPU side of a job. It is opened at the first request for GPU memory: a job that requests none
  * loads no driver and opens no GPU. This file also fills in what contexts see of it. */
 #include "boot/agree.h"
+#include "gpu/coll/coll.h"
 #include "gpu/gpu.h"
 #include "job/device_state.h"
 #include "job/late_image.h"
@@ -181,8 +182,16 @@ void job_gpu_team_gone(struct weft_job *job, const struct weft_team *team)
     if (!job->gpu)
         return;
     CUdeviceptr area = gpu_team_address(job->gpu, job->boot->local_pe, team->slot);
-    if (gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->layout.team_bytes))
-        log_warn(LOG_JOB, "the area of a team for barriers on streams could not be cleared: %s",
+    weft_status status =
+        gpu_fill(job->gpu, (void *)(uintptr_t)area, 0, job->gpu->layout.team_bytes);
+    /* Collectives by puts leave data in the slots of a team (ops/coll/slots.h), which kernels of
+     * the next team would take for packets. */
+    const struct coll_areas *areas = &job->gpu->layout.coll;
+    if (!status && team->slot < areas->teams && !job_gpu_team_direct(team))
+        status = gpu_fill(job->gpu, gpu_coll_sets(job->gpu, team->slot), 0,
+                          4 * (size_t)coll_set_bytes(areas, team->slot));
+    if (status)
+        log_warn(LOG_JOB, "the areas of a team in GPU memory could not be cleared: %s",
                  base_last_error());
 }
 

@@ -40,6 +40,13 @@ static inline uint64_t coll_area_offset(const struct coll_areas *areas, int team
            ((uint64_t)team - wide) * 4 * COLL_NARROW_SET;
 }
 
+/* The slot sets of a team in this GPU's memory. */
+static inline void *gpu_coll_sets(const struct gpu *gpu, int team)
+{
+    return (char *)(uintptr_t)gpu_heap_own(&gpu->heap)->base +
+           coll_area_offset(&gpu->layout.coll, team) + sizeof(struct coll_area);
+}
+
 /* Loads the kernels at the first call and sets gpu->coll. Must not be called during a stream
  * capture. Any thread may call it. */
 weft_status gpu_coll_load(struct gpu *gpu);

@@ -47,6 +47,7 @@
 
 #include "gpu/coll/check.h"
 #include "gpu/coll/exchange.h"
+#include "gpu/coll/fold.h"
 #include "gpu/coll/ll.h"
 #include "gpu/coll/ll128.h"
 #include "gpu/coll/simple.h"

@@ -45,6 +45,7 @@
     X(weft_coll_sized_scratch)                                                                     \
     X(weft_coll_reduce_scratch)                                                                    \
     X(weft_coll_reduce_scratch_more)                                                               \
+    X(weft_coll_fold)                                                                              \
     X(weft_coll_prove_lines)
 
 enum {
@@ -175,6 +176,12 @@ struct coll_checking {
     uint64_t header[COLL_HEADER_WORDS];
 };
 
+/* Part of the argument of weft_coll_fold. */
+struct coll_fold {
+    int32_t members; /* of the team, on all nodes */
+    int32_t ends;    /* nonzero: the elements of all members are combined then */
+};
+
 /* What error records need. */
 struct coll_record {
     uint16_t pe[COLL_MEMBERS]; /* PE numbers of the members */
@@ -203,6 +210,7 @@ struct coll_call {
     struct coll_sized sized;
     struct coll_strided strided;
     struct coll_checking checking;
+    struct coll_fold fold;
     struct coll_record record;
 };
 

@@ -133,7 +133,7 @@ static inline bool coll_on_gpu(const struct weft_team *team, const void *dst, co
 }
 
 weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src, size_t bytes,
-                               int root);
+                               int root, uint64_t phase);
 weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
                             const void *src, size_t src_step, size_t bytes, size_t at);
 
@@ -168,6 +168,11 @@ weft_status coll_kernel_reduction(const char *function, struct weft_team *team, 
  * memory. */
 weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
                         const void *factor, struct combiner *c);
+
+/* Exchanges the factors of a weighted sum. *factors: one for each member, to be freed; NULL for
+ * other reductions. */
+weft_status coll_exchange_factors(struct weft_team *team, enum box_operation operation,
+                                  const struct combiner *c, long double **factors);
 
 /* A reduction on any memory (reduce_pull.c). root: COLL_EVERYWHERE (n elements, result at every
  * member), COLL_EACH (n elements for each member), or the one member that gets the result. */

@@ -5,6 +5,7 @@
  * Collectives called by device code are in include/weft/device/collective.h. */
 #include "ops/coll/kernel.h"
 #include "ops/coll/memory.h"
+#include "ops/coll/nodes_gpu.h"
 #include "ops/coll/packed.h"
 
 weft_status coll_choose_kernel(struct weft_team *team, const void *dst, const void *src,
@@ -63,7 +64,7 @@ weft_status coll_finish_puts(struct weft_team *team, enum box_operation operatio
 }
 
 weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src, size_t bytes,
-                               int root)
+                               int root, uint64_t phase)
 {
     struct coll_request request = {.function = "weft_broadcast",
                                    .what = COLL_BROADCAST,
@@ -75,6 +76,8 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
     weft_status status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
+    if (team->nodes)
+        return coll_gpu_nodes_broadcast(team, dst, src, bytes, root, phase);
     for (int k = 0; team->me == root && k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;
         if (member != root || dst != src)

@@ -32,13 +32,18 @@ struct team_coll {
 
 /* ------------------------------------------------------------------------- exchange of settings */
 
+bool coll_kernel_runs(const struct weft_team *team)
+{
+    return config_choice(CONFIG_COLL) != COLL_ALGO_COPIES && team->job->gpu &&
+           team->slot < team->job->gpu->layout.coll.teams &&
+           !(team->coll && team->coll->forced == COLL_ALGO_COPIES) &&
+           config_choice(CONFIG_TARGET) != 2 /* simt */;
+}
+
 bool coll_kernel_serves(const struct weft_team *team)
 {
-    struct weft_job *job = team->job;
-    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES || !job->gpu ||
-        team->slot >= job->gpu->layout.coll.teams ||
-        (team->coll && team->coll->forced == COLL_ALGO_COPIES) || team->n > COLL_MEMBERS ||
-        config_choice(CONFIG_TARGET) == 2 /* simt */)
+    const struct weft_job *job = team->job;
+    if (!coll_kernel_runs(team) || team->n > COLL_MEMBERS)
         return false;
     for (int i = 0; i < team->n; i++)
         if (job->gpu->slot_of[team->pes[i]] < 0)

@@ -33,6 +33,9 @@ struct coll_request {
     uint64_t dst_bytes; /* for alltoallv: size of dst */
 };
 
+/* Whether kernels of collectives run on this GPU for the team. The same answer at every member. */
+bool coll_kernel_runs(const struct weft_team *team);
+
 /* Whether the kernels can serve the team: they run on target cuda, every member's GPU can access
  * every other member's memory, and the team has an area in GPU memory. The same answer at every
  * member. */

@@ -3,7 +3,7 @@
  * directly into the destinations, which OpenSHMEM requires to be ready. Small blocks of allgather
  * and alltoall travel as packets, in the same cache line as the number that reports their
  * arrival. */
-#include "ops/coll/coll.h"
+#include "ops/coll/nodes_gpu.h"
 
 #include <stdlib.h>
 
@@ -86,7 +86,7 @@ weft_status coll_broadcast(weft_team *team, void *dst, const void *src, size_t b
     if (status)
         return status;
     if (coll_on_gpu(team, dst, src))
-        return coll_gpu_broadcast(team, dst, src, bytes, root);
+        return coll_gpu_broadcast(team, dst, src, bytes, root, phase);
     /* All members must make the same choice, so it depends only on what is the same at every
      * member. */
     if (team->nodes) {
@@ -147,8 +147,8 @@ static weft_status no_memory_for_sizes(const char *function, struct weft_team *t
 
 /* allgather in a team whose members share nodes. */
 static weft_status collect_equal(struct weft_team *team, enum box_operation operation,
-                                 struct symmetric_range to, const void *src, size_t bytes,
-                                 uint64_t phase)
+                                 struct symmetric_range to, void *dst, const void *src,
+                                 size_t bytes, uint64_t phase)
 {
     size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
     if (!at)
@@ -157,7 +157,10 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
     }
-    weft_status status = coll_nodes_collect(team, operation, to, src, at, sizes, phase);
+    weft_status status =
+        coll_on_gpu(team, dst, src)
+            ? coll_gpu_nodes_collect(team, operation, dst, src, at, sizes, phase)
+            : coll_nodes_collect(team, operation, to, src, at, sizes, phase);
     free(at);
     return status;
 }
@@ -189,7 +192,7 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
         status = base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
     if (status)
         return status;
-    if (coll_on_gpu(team, dst, src))
+    if (coll_on_gpu(team, dst, src) && (each || !team->nodes))
         return coll_gpu_blocks(team, operation, dst, src, each ? bytes : 0, bytes,
                                (size_t)team->me * bytes);
     if (team->nodes && each) {
@@ -197,11 +200,11 @@ static weft_status all_blocks(const char *name, struct weft_team *team,
             .to = to, .element = bytes, .n = 1, .dst_stride = 1, .src_stride = 1};
         return alltoall_by_node(name, team, operation, src, total, what, phase);
     }
-    if (bytes <= PACKET_BYTES && team->n <= PACKET_STACK_PES)
+    if (bytes <= PACKET_BYTES && team->n <= PACKET_STACK_PES && !coll_on_gpu(team, dst, src))
         return each ? coll_exchange_each(team, operation, src, dst, bytes)
                     : coll_exchange(team, operation, src, dst, bytes);
     if (team->nodes && !each)
-        return collect_equal(team, operation, to, src, bytes, phase);
+        return collect_equal(team, operation, to, dst, src, bytes, phase);
     return push_blocks(team, operation, to, src, each ? bytes : 0, bytes, phase);
 }
 
@@ -269,6 +272,8 @@ static weft_status collect_blocks(const char *name, struct weft_team *team, void
         return status;
     if (bytes && !src)
         return base_fail(WEFT_ERR_ARGUMENT, "%s: src is null", name);
+    if (coll_on_gpu(team, dst, dst) && team->nodes)
+        return coll_gpu_nodes_collect(team, BOX_OP_COLLECT, dst, src, at, sizes, phase);
     if (coll_on_gpu(team, dst, dst))
         return coll_gpu_collect(team, dst, src, shares, before, total);
     /* sizes differ, so src may be null at other members: only this member knows */

@@ -207,12 +207,7 @@ static weft_status forward_in_node(struct weft_team *team, struct symmetric_rang
 }
 
 /* A small broadcast passes from head to head along a tree of nodes with the root's at its top;
- * where members share no nodes, each is a node. A node has as many nodes below it as it can send to
- * in about the time that one message is under way. */
-static int tree_width(size_t bytes)
-{
-    return bytes <= 4 * 1024 ? 16 : bytes <= 64 * 1024 ? 8 : 4;
-}
+ * where members share no nodes, each is a node. */
 
 /* The head of a node, by its place in the tree; the root's place is 0. */
 static int head_in_tree(const struct weft_team *team, int root, int place)
@@ -233,7 +228,7 @@ static int place_in_tree(const struct weft_team *team, int root)
 static weft_status send_down_tree(struct weft_team *team, struct symmetric_range to,
                                   const void *src, size_t bytes, int root, uint64_t phase)
 {
-    const int width = tree_width(bytes), first = width * place_in_tree(team, root) + 1;
+    const int width = coll_tree_width(bytes), first = width * place_in_tree(team, root) + 1;
     const int places = team->nodes ? team->nodes->n : team->n;
     weft_status status = WEFT_OK;
     for (int place = first; place < first + width && place < places && !status; place++)
@@ -245,7 +240,7 @@ static weft_status send_down_tree(struct weft_team *team, struct symmetric_range
 /* Waits for what the head above in the tree sends. */
 static weft_status await_tree(struct weft_team *team, size_t bytes, int root, uint64_t phase)
 {
-    int above = (place_in_tree(team, root) - 1) / tree_width(bytes);
+    int above = (place_in_tree(team, root) - 1) / coll_tree_width(bytes);
     return coll_await(team, head_in_tree(team, root, above), phase, BOX_OP_BROADCAST);
 }
 

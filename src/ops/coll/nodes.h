@@ -46,6 +46,13 @@ static inline size_t chunk_bytes(const struct chunks *chunks, uint64_t chunk)
     return left < chunks->size ? left : chunks->size;
 }
 
+/* A node of the tree of a broadcast has as many nodes below it as it can send to in about the time
+ * that one message is under way. */
+static inline int coll_tree_width(size_t bytes)
+{
+    return bytes <= 4 * 1024 ? 16 : bytes <= 64 * 1024 ? 8 : 4;
+}
+
 static inline int local_count(const struct team_nodes *nodes, int node)
 {
     return nodes->first[node + 1] - nodes->first[node];

@@ -6,7 +6,7 @@
  * the order of the team, so all members get the same bits. */
 #include "ops/coll/reduce.h"
 
-#include "ops/coll/coll.h"
+#include "ops/coll/nodes_gpu.h"
 
 #include <weft/device/arithmetic.h>
 
@@ -266,6 +266,8 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
+    if (coll_gpu_nodes_reduces(team, c, dst, src))
+        return coll_gpu_nodes_reduce(team, BOX_OP_ALLREDUCE, dst, src, n, c, COLL_EVERYWHERE);
     if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))
         return coll_pull_reduce(team, BOX_OP_ALLREDUCE, dst, src, n, c, COLL_EVERYWHERE);
     if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])

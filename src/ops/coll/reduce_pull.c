@@ -4,6 +4,7 @@
  * faster algorithms (reduce.c, the kernels of kernel.c) cannot serve: GPU memory that members
  * cannot access, types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
 #include "ops/coll/kernel.h"
+#include "ops/coll/nodes_gpu.h"
 
 #include <weft/device/arithmetic.h>
 
@@ -74,10 +75,8 @@ static weft_status combine_pulled(struct weft_team *team, const char *src, size_
     return status;
 }
 
-/* Exchanges the factors of a weighted sum. *factors: one for each member, or NULL for other
- * reductions. */
-static weft_status exchange_factors(struct weft_team *team, enum box_operation operation,
-                                    const struct combiner *c, long double **factors)
+weft_status coll_exchange_factors(struct weft_team *team, enum box_operation operation,
+                                  const struct combiner *c, long double **factors)
 {
     *factors = NULL;
     if (!c->weighted)
@@ -106,7 +105,7 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
         buffers.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
     long double *factors = NULL;
     if (!status)
-        status = exchange_factors(team, operation, c, &factors);
+        status = coll_exchange_factors(team, operation, c, &factors);
     /* After the sync all sources are ready. Each element is read by one member only, and before it
      * is overwritten. */
     if (!status)
@@ -173,7 +172,9 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
-    return coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
+    return coll_gpu_nodes_reduces(team, c, dst, src)
+               ? coll_gpu_nodes_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH)
+               : coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
 }
 
 WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
@@ -237,7 +238,9 @@ static weft_status reduce(const char *name, struct weft_team *team, void *dst, c
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_run(team, &request);
-    return coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root);
+    return coll_gpu_nodes_reduces(team, c, dst, src)
+               ? coll_gpu_nodes_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root)
+               : coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root);
 }
 
 WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,

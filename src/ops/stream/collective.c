@@ -3,6 +3,7 @@
  * host callbacks that call the host functions (call.c). */
 #include "ops/coll/kernel.h"
 #include "ops/coll/memory.h"
+#include "ops/coll/nodes_gpu.h"
 #include "ops/stream/stream.h"
 
 /* Enqueues a host callback. The host function checks the other arguments when it runs. */
@@ -15,7 +16,9 @@ static weft_status by_host(weft_team *team, const struct coll_request *request, 
     if (status)
         return base_fail_context(
             status, "argument dst (the GPUs of this team do not all access each other)");
-    return stream_call_collective(team, request, stream);
+    if (coll_reduces[request->what])
+        status = coll_gpu_nodes_load(team);
+    return status ? status : stream_call_collective(team, request, stream);
 }
 
 static weft_status collective_on_stream(weft_team *team, const struct coll_request *request,
