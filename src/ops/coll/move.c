@@ -157,10 +157,9 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
     }
-    weft_status status =
-        coll_on_gpu(team, dst, src)
-            ? coll_gpu_nodes_collect(team, operation, dst, src, at, sizes, phase)
-            : coll_nodes_collect(team, operation, to, src, at, sizes, phase);
+    weft_status status = coll_on_gpu(team, dst, src)
+                             ? coll_gpu_nodes_collect(team, operation, dst, src, at, sizes, phase)
+                             : coll_nodes_collect(team, operation, to, src, at, sizes, phase);
     free(at);
     return status;
 }

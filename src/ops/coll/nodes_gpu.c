@@ -63,8 +63,8 @@ static size_t slice_most(size_t bytes, int owners)
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
-/* The nodes form a tree with the root's at the top. A large vector passes in slices and chunks along
- * a chain, which is a tree of width 1; a small one whole, from head to head. */
+/* The nodes form a tree with the root's at the top. A large vector passes in slices and chunks
+ * along a chain, which is a tree of width 1; a small one whole, from head to head. */
 struct spread {
     struct weft_team *team;
     char *dst;
@@ -111,8 +111,8 @@ static weft_status hand_out_chunk(const struct spread *s, uint64_t chunk)
         its.bytes = slice_at(s->bytes, s->owners, k + 1) - begin;
         const size_t at = begin + chunk_offset(&its, chunk);
         if (owner_at(s, 0, k) != s->root)
-            status = put(s->team, owner_at(s, 0, k), s->dst + at, s->src + at,
-                         chunk_bytes(&its, chunk));
+            status =
+                put(s->team, owner_at(s, 0, k), s->dst + at, s->src + at, chunk_bytes(&its, chunk));
     }
     return status;
 }
@@ -202,7 +202,7 @@ static size_t block_chunk(const struct gathering *g, int member, uint64_t chunk,
 }
 
 /* Puts a chunk of the own block to one member of each other node, and within the node. */
-static weft_status send_chunk(const struct gathering *g, const char *src, uint64_t chunk)
+static weft_status send_own_block(const struct gathering *g, const char *src, uint64_t chunk)
 {
     struct weft_team *team = g->team;
     const struct team_nodes *nodes = team->nodes;
@@ -229,14 +229,14 @@ static weft_status notify_counterparts(const struct gathering *g, uint64_t chunk
     if (!block_chunk(g, team->me, chunk, &to))
         return WEFT_OK;
     for (int k = 1; k < nodes->n && !status; k++)
-        status = coll_notify(
-            team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me),
-            g->phase + chunk);
+        status =
+            coll_notify(team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me),
+                        g->phase + chunk);
     return status;
 }
 
 /* Puts a chunk of each block that comes to this member from other nodes to the rest of its node. */
-static weft_status forward_chunk(const struct gathering *g, uint64_t chunk)
+static weft_status forward_blocks(const struct gathering *g, uint64_t chunk)
 {
     struct weft_team *team = g->team;
     const struct team_nodes *nodes = team->nodes;
@@ -272,9 +272,9 @@ weft_status coll_gpu_nodes_collect(struct weft_team *team, enum box_operation op
     /* Chunk i travels between nodes while chunk i - 1 is distributed within them. */
     for (uint64_t chunk = 0; chunk <= g.chunks.count && !status; chunk++) {
         if (chunk < g.chunks.count)
-            status = send_chunk(&g, src, chunk);
+            status = send_own_block(&g, src, chunk);
         if (chunk && !status)
-            status = forward_chunk(&g, chunk - 1);
+            status = forward_blocks(&g, chunk - 1);
         if (!status)
             status = complete(team);
         if (chunk < g.chunks.count && !status)
@@ -298,12 +298,13 @@ struct fold {
     enum box_operation operation;
     char *dst;
     const char *src;
-    int root;              /* as in coll_pull_reduce() */
-    size_t n;              /* elements of the vector, or of a block */
-    int owners, owner;     /* `owner`: local rank */
-    size_t per_chunk;      /* elements */
-    uint64_t chunks;       /* of a slice or block, those of the longest */
-    uint64_t count;        /* of all of this owner */
+    bool in_place;     /* dst is the own block of src */
+    int root;          /* as in coll_pull_reduce() */
+    size_t n;          /* elements of the vector, or of a block */
+    int owners, owner; /* `owner`: local rank */
+    size_t per_chunk;  /* elements */
+    uint64_t chunks;   /* of a slice or block, those of the longest */
+    uint64_t count;    /* of all of this owner */
     struct coll_slots slots;
     uint64_t phase; /* of the first step */
 };
@@ -475,7 +476,7 @@ static weft_status pass_on(const struct fold *f, const struct fold_chunk *chunk,
 }
 
 /* Puts a result that is at this owner to the node before and within the node. */
-static weft_status return_result(const struct fold *f, const struct fold_chunk *chunk)
+static weft_status pass_back(const struct fold *f, const struct fold_chunk *chunk)
 {
     struct weft_team *team = f->team;
     char *at = f->dst + chunk->to * f->c->element;
@@ -492,8 +493,11 @@ static weft_status deliver_result(const struct fold *f, const struct fold_chunk 
 {
     if (chunk->member == f->team->me)
         return WEFT_OK;
-    return put(f->team, chunk->member, f->dst + chunk->to * f->c->element,
-               result_at(f, chunk, step), chunk->n * f->c->element);
+    const char *to = f->dst + chunk->to * f->c->element;
+    if (f->in_place)
+        to = f->src + chunk->from * f->c->element;
+    return put(f->team, chunk->member, (char *)(uintptr_t)to, result_at(f, chunk, step),
+               chunk->n * f->c->element);
 }
 
 static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind)
@@ -513,7 +517,7 @@ static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind
         status = pass_on(f, &chunk, step);
     if (f->root == COLL_EVERYWHERE && step >= behind && !status) {
         const struct fold_chunk done = chunk_at(f, step - behind);
-        status = return_result(f, &done);
+        status = pass_back(f, &done);
     } else if (f->root != COLL_EVERYWHERE && last && !status) {
         status = deliver_result(f, &chunk, step);
     }
@@ -562,6 +566,18 @@ weft_status coll_gpu_nodes_load(const struct weft_team *team)
     return status;
 }
 
+/* All members meet. In a reducescatter they also find out whether their dst are at the same place
+ * of the heap, or all of them are in place. *same: they are. */
+static weft_status meet_to_fold(const struct fold *f, bool *same)
+{
+    struct weft_team *team = f->team;
+    const uintptr_t heap = gpu_heap_own(&team->job->gpu->heap)->base;
+    const uint64_t to = f->in_place ? 0 : (uintptr_t)f->dst - heap;
+    *same = true;
+    return f->root == COLL_EACH ? coll_compare_records(team, f->operation, &to, sizeof to, same)
+                                : coll_sync(team, f->operation);
+}
+
 weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation operation, void *dst,
                                   const void *src, size_t n, const struct combiner *c, int root)
 {
@@ -571,6 +587,8 @@ weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation ope
                      .operation = operation,
                      .dst = dst,
                      .src = src,
+                     .in_place = root == COLL_EACH &&
+                                 dst == (const char *)src + (size_t)team->me * n * c->element,
                      .root = root,
                      .n = n,
                      .owners = nodes->least,
@@ -587,13 +605,17 @@ weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation ope
     if (!status)
         status = coll_exchange_factors(team, operation, c, &factors);
     f.factors = factors;
-    /* All sources are ready, and no slot is in use. */
+    /* All sources are ready then, and no slot is in use. */
+    bool same = true;
     if (!status)
-        status = coll_sync(team, operation);
+        status = meet_to_fold(&f, &same);
+    if (!status && !same) {
+        free(factors);
+        return coll_pull_reduce(team, operation, dst, src, n, c, root);
+    }
     f.phase = team->sequence + 1;
     team->sequence += f.chunks * (each ? count_blocks(&f, 0) : 1) + 2 * more_nodes;
-    const uint64_t behind =
-        root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
+    const uint64_t behind = root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
     for (uint64_t step = 0; f.owner < f.owners && step < f.count + behind && !status; step++)
         status = run_step(&f, step, behind);
     free(factors);

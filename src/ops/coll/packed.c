@@ -50,8 +50,8 @@ static weft_status put_all(struct weft_team *team, const struct coll_slots *slot
     weft_status status = WEFT_OK;
     for (int k = 1; k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;
-        status = coll_slot_put(team, slots, member, in_slot(team, (size_t)team->me),
-                               (size_t)member, bytes);
+        status = coll_slot_put(team, slots, member, in_slot(team, (size_t)team->me), (size_t)member,
+                               bytes);
     }
     return coll_finish_puts(team, BOX_OP_ALLTOALLS, status);
 }

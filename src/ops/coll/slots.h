@@ -16,9 +16,9 @@ struct coll_slots {
 static inline struct coll_slots coll_slots_of(const struct weft_team *team, size_t slots)
 {
     const struct coll_areas *areas = &team->job->gpu->layout.coll;
-    return (struct coll_slots){
-        (size_t)coll_area_offset(areas, team->slot) + sizeof(struct coll_area),
-        4 * (size_t)coll_set_bytes(areas, team->slot) / slots / 64 * 64};
+    return (struct coll_slots){(size_t)coll_area_offset(areas, team->slot) +
+                                   sizeof(struct coll_area),
+                               4 * (size_t)coll_set_bytes(areas, team->slot) / slots / 64 * 64};
 }
 
 /* Address of this PE's slot i. */
