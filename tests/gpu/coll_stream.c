@@ -3,6 +3,7 @@
  *   coll_stream                    every operation, type and operator; sizes and addresses around
  *                                  limits; several teams
  *   coll_stream host               the same by the host's functions
+ *   coll_stream large              the same with some megabytes, over several nodes in chunks
  *   coll_stream mixed SEED         a random sequence over several teams with one PE late at random,
  *                                  each result checked
  *   coll_stream flood              a root that runs ahead of late receivers
@@ -109,6 +110,26 @@ static void whole(void)
         return;
     struct call c = {.what = ALLREDUCE, .t = &teams[0], .count = 0}; /* count 0 */
     OK(ask(&c));
+}
+
+/* Bytes that are no multiple of a chunk, a slice or an element's pair; for allgather and alltoall
+ * as many from each member. */
+static void large(void)
+{
+    const struct members *t = &teams[0];
+    struct call c = {.t = t};
+    by_host = true;
+    for (int what = 0; what < WHATS; what++) {
+        c.what = (enum what)what;
+        c.type = what % 2 ? WEFT_BFLOAT16 : WEFT_DOUBLE;
+        c.op = WEFT_SUM;
+        for (int root = 0; root < t->n; root += t->n > 1 ? t->n - 1 : 1) {
+            const size_t bytes = 1700003 + (size_t)root * 1900;
+            c.root = root;
+            c.count = reduces(c.what) ? bytes / ref_bytes(c.type) : bytes;
+            one(c, false, 0, false, "large");
+        }
+    }
 }
 
 static unsigned long seed;
@@ -618,6 +639,8 @@ int main(int argc, char **argv)
         mixed(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 150);
     } else if (strcmp(part, "ready") == 0) {
         ready();
+    } else if (strcmp(part, "large") == 0) {
+        large();
     } else if (strcmp(part, "late_root") == 0) {
         late_root(argc > 2 ? strtoul(argv[2], NULL, 10) : 400000);
     } else if (strcmp(part, "limits") == 0) {
