@@ -130,7 +130,6 @@ weft_status weft_coll_plan_query(weft_team *team, weft_coll_plan *plan);
  *
  * No member writes to a destination before the stream of the PE that owns it has reached the call:
  * what that stream did before has ended, and no sync is needed before a destination is used again.
- * This does not hold where the library calls the host function.
  *
  * Reductions combine elements in the order of the team (those of 16 and 8 bits in binary32) and
  * round once. Every member gets the same bits, whatever the size, the number of blocks

@@ -81,9 +81,6 @@ static weft_status run_fragment(const struct nccl_call *c, size_t at, size_t n)
         status = weft_put_on_stream(comm->ctx, in + part * piece,
                                     (const char *)c->src + part * whole + at * each, piece,
                                     comm->rank, c->stream);
-    /* No rank writes to another one's stage before that has copied the fragment before. */
-    if (!status)
-        status = weft_sync_on_stream(comm->team, c->stream);
     if (!status) {
         struct nccl_call fragment = *c;
         fragment.src = in;

@@ -413,8 +413,8 @@ static char *source_of(const struct fold *f, int member, const char *own)
                                ((uintptr_t)own - gpu_heap_own(&job->gpu->heap)->base));
 }
 
-/* Adds the members at local ranks rank ... to the kernel's sources: as many as one step can have.
- * Returns their number. */
+/* Makes the members at local ranks rank ... the kernel's sources: as many as one step can have. What
+ * this GPU cannot load comes through the one slot for that, as the last source. */
 static weft_status add_sources(const struct fold *f, const char *own, size_t bytes, int rank,
                                struct coll_call *call)
 {
@@ -425,8 +425,6 @@ static weft_status add_sources(const struct fold *f, const char *own, size_t byt
     while (rank + call->members < count && call->members < most) {
         const int member = member_at(nodes, nodes->mine, rank + call->members);
         char *from = source_of(f, member, own);
-        if (!from && call->members) /* it needs a step of its own */
-            return WEFT_OK;
         if (!from) {
             call->part[call->members++] = from = coll_slot_own(team, &f->slots, SLOT_FETCH);
             return weft_get(team->job->system_ctx, from, own, bytes, team->pes[member]);

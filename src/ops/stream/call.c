@@ -40,8 +40,19 @@ static weft_status send_signal(const struct call *call)
                                 call->pe);
 }
 
+/* The functions of the host write to destinations that other members have not reported to be
+ * ready. In stream order a member's destination is ready when its stream has reached the call, so
+ * all members meet first, unless the function begins with that. */
+static weft_status meet_first(weft_team *team, const struct coll_request *c)
+{
+    return coll_reduces[c->what] || coll_is_sized[c->what] ? WEFT_OK : weft_sync(team);
+}
+
 static weft_status run_collective(weft_team *team, const struct coll_request *c)
 {
+    weft_status status = meet_first(team, c);
+    if (status)
+        return status;
     switch (c->what) {
     case COLL_BROADCAST:
         return weft_broadcast(team, c->dst, c->src, c->bytes, c->root);
