@@ -413,8 +413,8 @@ static char *source_of(const struct fold *f, int member, const char *own)
                                ((uintptr_t)own - gpu_heap_own(&job->gpu->heap)->base));
 }
 
-/* Makes the members at local ranks rank ... the kernel's sources: as many as one step can have. What
- * this GPU cannot load comes through the one slot for that, as the last source. */
+/* Makes the members at local ranks rank ... the kernel's sources: as many as one step can have.
+ * What this GPU cannot load comes through the one slot for that, as the last source. */
 static weft_status add_sources(const struct fold *f, const char *own, size_t bytes, int rank,
                                struct coll_call *call)
 {
