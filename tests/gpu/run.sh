@@ -456,6 +456,13 @@ group_coll() { # collectives of streams and of the host on GPU memory
         done
     done
     extra=
+    # PEs of two nodes and of three, between which data goes by tcp.
+    for part in host large "mixed 7 200" ready; do
+        for pes in 4 5; do
+            extra="WEFT_TEST_NODE_PES=2 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo" \
+                run "collectives over nodes: $part" "$pes" 60 "$program" $part
+        done
+    done
     # Their kernels as members on one GPU; and without parts of their synchronization, where a GPU
     # may show it. What clang has compiled the driver compiles once more, for over a minute.
     run "rounds" 1 300 "$build/bin/device_coll_rounds" 1 60000

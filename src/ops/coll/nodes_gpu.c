@@ -32,10 +32,9 @@ static weft_status put(struct weft_team *team, int member, void *to, const void 
 
 /* From this member's memory at `at` to the same place at the other members of the node, without the
  * member `but`. */
-static weft_status put_in_node(struct weft_team *team, void *to, const void *from, size_t bytes,
-                               int but)
+static weft_status put_in_node(struct weft_team *team, const struct team_nodes *nodes, void *to,
+                               const void *from, size_t bytes, int but)
 {
-    const struct team_nodes *nodes = team->nodes;
     weft_status status = WEFT_OK;
     for (int k = 1; k < local_count(nodes, nodes->mine) && !status; k++)
         if (neighbour(nodes, k) != but)
@@ -67,6 +66,7 @@ static size_t slice_most(size_t bytes, int owners)
  * along a chain, which is a tree of width 1; a small one whole, from head to head. */
 struct spread {
     struct weft_team *team;
+    const struct team_nodes *nodes;
     char *dst;
     const char *src;
     size_t bytes;
@@ -79,7 +79,7 @@ struct spread {
  * not cut. */
 static int owner_at(const struct spread *s, int place, int k)
 {
-    const struct team_nodes *nodes = s->team->nodes;
+    const struct team_nodes *nodes = s->nodes;
     if (place == 0 && s->owners == 1)
         return s->root;
     return member_at(nodes, (nodes->of[s->root] + place) % nodes->n, k);
@@ -96,9 +96,9 @@ static weft_status pass_chunk(const struct spread *s, int k, uint64_t chunk)
     const char *from = (team->me == s->root ? s->src : s->dst) + at;
     const int first = s->width * s->place + 1;
     weft_status status = WEFT_OK;
-    for (int place = first; place < first + s->width && place < team->nodes->n && !status; place++)
+    for (int place = first; place < first + s->width && place < s->nodes->n && !status; place++)
         status = put(team, owner_at(s, place, k), s->dst + at, from, bytes);
-    return status ? status : put_in_node(team, s->dst + at, from, bytes, s->root);
+    return status ? status : put_in_node(team, s->nodes, s->dst + at, from, bytes, s->root);
 }
 
 /* At the root: puts a chunk of each slice to its owner at this node. */
@@ -117,20 +117,29 @@ static weft_status hand_out_chunk(const struct spread *s, uint64_t chunk)
     return status;
 }
 
+/* Whether the owners at that place in the tree pass their slices on; the others need not know when
+ * a chunk has come. */
+static bool passes_on(const struct spread *s, int place)
+{
+    const struct team_nodes *nodes = s->nodes;
+    return s->width * place + 1 < nodes->n ||
+           local_count(nodes, (nodes->of[s->root] + place) % nodes->n) > 1;
+}
+
 static weft_status notify_below(const struct spread *s, int k, uint64_t phase)
 {
     const int first = s->width * s->place + 1;
     weft_status status = WEFT_OK;
-    for (int place = first; place < first + s->width && place < s->team->nodes->n && !status;
-         place++)
-        status = coll_notify(s->team, owner_at(s, place, k), phase);
+    for (int place = first; place < first + s->width && place < s->nodes->n && !status; place++)
+        if (passes_on(s, place))
+            status = coll_notify(s->team, owner_at(s, place, k), phase);
     return status;
 }
 
 /* The slice that this member owns; -1: none. */
 static int own_slice(const struct spread *s)
 {
-    const int k = s->team->nodes->local_me;
+    const int k = s->nodes->local_me;
     if (s->owners == 1)
         return s->team->me == owner_at(s, s->place, 0) ? 0 : -1;
     return k < s->owners ? k : -1;
@@ -142,7 +151,7 @@ static weft_status spread_chunk(const struct spread *s, uint64_t chunk)
     const bool root = team->me == s->root;
     const int k = own_slice(s);
     weft_status status = WEFT_OK;
-    if (k >= 0 && !root)
+    if (k >= 0 && !root && passes_on(s, s->place))
         status = coll_await(team, s->place ? owner_at(s, (s->place - 1) / s->width, k) : s->root,
                             s->phase + chunk, BOX_OP_BROADCAST);
     if (root)
@@ -157,12 +166,33 @@ static weft_status spread_chunk(const struct spread *s, uint64_t chunk)
     return status || k < 0 ? status : notify_below(s, k, s->phase + chunk);
 }
 
+bool coll_gpu_nodes_broadcasts(const struct weft_team *team)
+{
+    const int *node_of = team->job->boot->node_of;
+    return team->nodes || (team->n > 1 && node_of[team->pes[0]] != node_of[team->pes[1]]);
+}
+
+/* Describes nodes with one member each. False: there is no memory. */
+static bool describe_nodes(const struct weft_team *team, struct team_nodes *nodes)
+{
+    int *same = malloc(((size_t)team->n + 1) * sizeof *same);
+    for (int i = 0; same && i <= team->n; i++)
+        same[i] = i;
+    *nodes = (struct team_nodes){
+        .n = team->n, .least = 1, .mine = team->me, .of = same, .first = same, .members = same};
+    return same;
+}
+
 weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const void *src,
                                      size_t bytes, int root, uint64_t phase)
 {
-    const struct team_nodes *nodes = team->nodes;
     const bool whole = bytes <= CHUNK_LEAST_BYTES;
+    struct team_nodes each = {0};
+    const struct team_nodes *nodes = team->nodes ? team->nodes : &each;
+    if (!team->nodes && !describe_nodes(team, &each))
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory for a broadcast");
     struct spread s = {.team = team,
+                       .nodes = nodes,
                        .dst = dst,
                        .src = src,
                        .bytes = bytes,
@@ -178,6 +208,7 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
         status = put(team, root, dst, src, bytes);
     for (uint64_t chunk = 0; chunk < s.chunks.count && !status; chunk++)
         status = spread_chunk(&s, chunk);
+    free(each.of);
     return coll_finish_puts(team, BOX_OP_BROADCAST, status);
 }
 
@@ -185,6 +216,7 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
 
 struct gathering {
     struct weft_team *team;
+    const struct team_nodes *nodes;
     enum box_operation operation;
     char *dst;
     const size_t *at, *sizes;
@@ -205,7 +237,7 @@ static size_t block_chunk(const struct gathering *g, int member, uint64_t chunk,
 static weft_status send_own_block(const struct gathering *g, const char *src, uint64_t chunk)
 {
     struct weft_team *team = g->team;
-    const struct team_nodes *nodes = team->nodes;
+    const struct team_nodes *nodes = g->nodes;
     char *to;
     const size_t bytes = block_chunk(g, team->me, chunk, &to);
     weft_status status = WEFT_OK;
@@ -216,14 +248,14 @@ static weft_status send_own_block(const struct gathering *g, const char *src, ui
         status = put(team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me), to,
                      from, bytes);
     if (!status)
-        status = put_in_node(team, to, from, bytes, -1);
+        status = put_in_node(team, nodes, to, from, bytes, -1);
     return status || to == from ? status : put(team, team->me, to, from, bytes);
 }
 
 static weft_status notify_counterparts(const struct gathering *g, uint64_t chunk)
 {
     struct weft_team *team = g->team;
-    const struct team_nodes *nodes = team->nodes;
+    const struct team_nodes *nodes = g->nodes;
     char *to;
     weft_status status = WEFT_OK;
     if (!block_chunk(g, team->me, chunk, &to))
@@ -239,7 +271,7 @@ static weft_status notify_counterparts(const struct gathering *g, uint64_t chunk
 static weft_status forward_blocks(const struct gathering *g, uint64_t chunk)
 {
     struct weft_team *team = g->team;
-    const struct team_nodes *nodes = team->nodes;
+    const struct team_nodes *nodes = g->nodes;
     weft_status status = WEFT_OK;
     for (int k = 1; k < nodes->n; k++) {
         const int node = (nodes->mine - k + nodes->n) % nodes->n;
@@ -252,7 +284,7 @@ static weft_status forward_blocks(const struct gathering *g, uint64_t chunk)
                 continue;
             status = coll_await(team, from, g->phase + chunk, g->operation);
             if (!status)
-                status = put_in_node(team, to, to, bytes, -1);
+                status = put_in_node(team, nodes, to, to, bytes, -1);
         }
     }
     return status;
@@ -262,7 +294,7 @@ weft_status coll_gpu_nodes_collect(struct weft_team *team, enum box_operation op
                                    const void *src, const size_t *at, const size_t *sizes,
                                    uint64_t phase)
 {
-    struct gathering g = {team, operation, dst, at, sizes, {0}, phase};
+    struct gathering g = {team, team->nodes, operation, dst, at, sizes, {0}, phase};
     size_t most = 0;
     for (int i = 0; i < team->n; i++)
         most = sizes[i] > most ? sizes[i] : most;
@@ -293,6 +325,7 @@ enum { SLOT_IN, SLOT_OUT = 2, SLOT_FETCH = 4, SLOTS };
 /* The work of the owners with one local rank. */
 struct fold {
     struct weft_team *team;
+    const struct team_nodes *nodes;
     const struct combiner *c;
     const long double *factors; /* of a weighted sum, by member; else NULL */
     enum box_operation operation;
@@ -317,19 +350,19 @@ struct fold_chunk {
 
 static int last_node(const struct fold *f)
 {
-    return f->team->nodes->n - 1;
+    return f->nodes->n - 1;
 }
 
 /* The owner of the node `by` nodes after this one. */
 static int owner_after(const struct fold *f, int by)
 {
-    return member_at(f->team->nodes, f->team->nodes->mine + by, f->owner);
+    return member_at(f->nodes, f->nodes->mine + by, f->owner);
 }
 
 /* Number of members whose blocks the owners with that local rank combine. */
 static uint64_t count_blocks(const struct fold *f, int owner)
 {
-    const struct team_nodes *nodes = f->team->nodes;
+    const struct team_nodes *nodes = f->nodes;
     uint64_t blocks = 0;
     for (int node = 0; node < nodes->n; node++)
         for (int rank = owner; rank < local_count(nodes, node); rank += f->owners)
@@ -339,7 +372,7 @@ static uint64_t count_blocks(const struct fold *f, int owner)
 
 static int member_of_block(const struct fold *f, uint64_t block)
 {
-    const struct team_nodes *nodes = f->team->nodes;
+    const struct team_nodes *nodes = f->nodes;
     for (int node = 0; node < nodes->n; node++)
         for (int rank = f->owner; rank < local_count(nodes, node); rank += f->owners)
             if (!block--)
@@ -419,7 +452,7 @@ static weft_status add_sources(const struct fold *f, const char *own, size_t byt
                                struct coll_call *call)
 {
     struct weft_team *team = f->team;
-    const struct team_nodes *nodes = team->nodes;
+    const struct team_nodes *nodes = f->nodes;
     const int count = local_count(nodes, nodes->mine), most = f->factors ? 1 : COLL_MEMBERS;
     call->members = 0;
     while (rank + call->members < count && call->members < most) {
@@ -438,7 +471,7 @@ static weft_status add_sources(const struct fold *f, const char *own, size_t byt
 static weft_status fold_chunk(const struct fold *f, const struct fold_chunk *chunk, uint64_t step)
 {
     struct weft_team *team = f->team;
-    const struct team_nodes *nodes = team->nodes;
+    const struct team_nodes *nodes = f->nodes;
     const int count = local_count(nodes, nodes->mine);
     const size_t bytes = chunk->n * f->c->element;
     const char *own = f->src + chunk->from * f->c->element;
@@ -480,9 +513,9 @@ static weft_status pass_back(const struct fold *f, const struct fold_chunk *chun
     char *at = f->dst + chunk->to * f->c->element;
     const size_t bytes = chunk->n * f->c->element;
     weft_status status = WEFT_OK;
-    if (team->nodes->mine > 0)
+    if (f->nodes->mine > 0)
         status = put(team, owner_after(f, -1), at, at, bytes);
-    return status ? status : put_in_node(team, at, at, bytes, -1);
+    return status ? status : put_in_node(team, f->nodes, at, at, bytes, -1);
 }
 
 /* At the last node: puts a result to the one member that gets it. */
@@ -501,7 +534,7 @@ static weft_status deliver_result(const struct fold *f, const struct fold_chunk 
 static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind)
 {
     struct weft_team *team = f->team;
-    const int node = team->nodes->mine;
+    const int node = f->nodes->mine;
     const bool last = node == last_node(f), combines = step < f->count;
     const struct fold_chunk chunk = chunk_at(f, combines ? step : 0);
     weft_status status = WEFT_OK;
@@ -581,6 +614,7 @@ weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation ope
 {
     const struct team_nodes *nodes = team->nodes;
     struct fold f = {.team = team,
+                     .nodes = nodes,
                      .c = c,
                      .operation = operation,
                      .dst = dst,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives by node on GPU memory, or between GPU and host memory: see nodes_gpu.c. For teams
- * whose members share nodes (team->nodes). */
+ * whose members share nodes (team->nodes); the broadcast also where each member has its own. */
 #ifndef WEFT_OPS_COLL_NODES_GPU_H
 #define WEFT_OPS_COLL_NODES_GPU_H
 
 #include "ops/coll/coll.h"
+
+/* Whether the members of the team are on several nodes. */
+bool coll_gpu_nodes_broadcasts(const struct weft_team *team);
 
 weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const void *src,
                                      size_t bytes, int root, uint64_t phase);
