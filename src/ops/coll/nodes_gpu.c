@@ -12,7 +12,8 @@
  * has combined to the next one, through slots in the team's area. Results return the same way. The
  * schedule is fixed: in its step s an owner of node j combines chunk s, and returns the result of
  * chunk s - 2 (last node - j), which has arrived by then. So one number for each neighbouring node
- * says all: that its chunk is there, that a slot is free, and that a result has come. */
+ * says all: that its chunk is there, that a slot is free, and that a result has come. Spin model
+ * coll_nodes. */
 #include "ops/coll/nodes_gpu.h"
 
 #include "gpu/stream.h"
