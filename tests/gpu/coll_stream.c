@@ -123,7 +123,7 @@ static void large(void)
         c.what = (enum what)what;
         c.type = what % 2 ? WEFT_BFLOAT16 : WEFT_DOUBLE;
         c.op = WEFT_SUM;
-        for (int root = 0; root < t->n; root += t->n > 1 ? t->n - 1 : 1) {
+        for (int root = 0; root<t->n; root += t->n> 1 ? t->n - 1 : 1) {
             const size_t bytes = 1700003 + (size_t)root * 1900;
             c.root = root;
             c.count = reduces(c.what) ? bytes / ref_bytes(c.type) : bytes;
