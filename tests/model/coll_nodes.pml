@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reduction of GPU memory passes from node to node, and its results return (run_step() in
- * src/ops/coll/nodes_gpu.c). The owner of each node takes the same steps: in step s it combines
+ * src/ops/coll/nodes_fold.c). The owner of each node takes the same steps: in step s it combines
  * chunk s with what is in a slot, two in turn, and puts that into a slot of the next node; and it
  * puts the result of chunk s - 2 (last node - i), which is in its destination by then, to the node
  * before. A put arrives at any time until it is completed. Then the owner sets a flag at the next

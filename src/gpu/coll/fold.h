@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step of a reduction over several nodes (ops/coll/nodes_gpu.c): combines the elements of members
+/* A step of a reduction over several nodes (ops/coll/nodes_fold.c): combines the elements of members
  * of this GPU's node, in the order of the team, with what the members before them have. Types of 16
  * and 8 bits pass from node to node in binary32, so the result is rounded once, as on one node.
  *

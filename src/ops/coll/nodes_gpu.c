@@ -1,65 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives by node on GPU memory: data crosses the network once for each node. Large vectors are
- * cut into slices; the members with local rank k ("owners" of slice k) send it from node to node,
- * so every member uses the NIC next to its GPU, and distribute it within their nodes by the paths
- * between GPUs.
- *
- * The CPU orders the steps. A PE puts what a step has to send, to other nodes and within its own at
- * the same time, completes all of it (quiet), and then notifies. A flag is in host memory, and
- * nothing but completion orders it behind data in GPU memory.
- *
- * Reductions combine on the GPU (gpu/coll/fold.h), in the order of the team. A node passes what it
- * has combined to the next one, through slots in the team's area. Results return the same way. The
- * schedule is fixed: in its step s an owner of node j combines chunk s, and returns the result of
- * chunk s - 2 (last node - j), which has arrived by then. So one number for each neighbouring node
- * says all: that its chunk is there, that a slot is free, and that a result has come. Spin model
- * coll_nodes. */
+/* Broadcast, allgather and collect by node on GPU memory: see nodes_gpu.h. */
 #include "ops/coll/nodes_gpu.h"
 
-#include "gpu/stream.h"
-#include "ops/coll/kernel.h"
-#include "ops/coll/nodes.h"
-#include "ops/coll/slots.h"
-
-#include <weft/device/arithmetic.h>
-
 #include <stdlib.h>
-
-static weft_status put(struct weft_team *team, int member, void *to, const void *from, size_t bytes)
-{
-    return bytes ? weft_put_nbi(team->job->system_ctx, to, from, bytes, team->pes[member])
-                 : WEFT_OK;
-}
-
-/* From this member's memory at `at` to the same place at the other members of the node, without the
- * member `but`. */
-static weft_status put_in_node(struct weft_team *team, const struct team_nodes *nodes, void *to,
-                               const void *from, size_t bytes, int but)
-{
-    weft_status status = WEFT_OK;
-    for (int k = 1; k < local_count(nodes, nodes->mine) && !status; k++)
-        if (neighbour(nodes, k) != but)
-            status = put(team, neighbour(nodes, k), to, from, bytes);
-    return status;
-}
-
-static weft_status complete(struct weft_team *team)
-{
-    return weft_quiet(team->job->system_ctx);
-}
-
-/* Slice k of `owners` of `bytes` bytes; slices begin at multiples of 64 bytes. */
-static size_t slice_at(size_t bytes, int owners, int k)
-{
-    size_t at = (bytes + 63) / 64 * (size_t)k / (size_t)owners * 64;
-    return at < bytes ? at : bytes;
-}
-
-/* Bytes of the longest slice. */
-static size_t slice_most(size_t bytes, int owners)
-{
-    return ((bytes + 63) / 64 + (size_t)owners - 1) / (size_t)owners * 64;
-}
 
 /* ---------------------------------------------------------------------------------- broadcast */
 
@@ -98,8 +41,9 @@ static weft_status pass_chunk(const struct spread *s, int k, uint64_t chunk)
     const int first = s->width * s->place + 1;
     weft_status status = WEFT_OK;
     for (int place = first; place < first + s->width && place < s->nodes->n && !status; place++)
-        status = put(team, owner_at(s, place, k), s->dst + at, from, bytes);
-    return status ? status : put_in_node(team, s->nodes, s->dst + at, from, bytes, s->root);
+        status = gpu_nodes_put(team, owner_at(s, place, k), s->dst + at, from, bytes);
+    return status ? status
+                  : gpu_nodes_put_in_node(team, s->nodes, s->dst + at, from, bytes, s->root);
 }
 
 /* At the root: puts a chunk of each slice to its owner at this node. */
@@ -112,8 +56,8 @@ static weft_status hand_out_chunk(const struct spread *s, uint64_t chunk)
         its.bytes = slice_at(s->bytes, s->owners, k + 1) - begin;
         const size_t at = begin + chunk_offset(&its, chunk);
         if (owner_at(s, 0, k) != s->root)
-            status =
-                put(s->team, owner_at(s, 0, k), s->dst + at, s->src + at, chunk_bytes(&its, chunk));
+            status = gpu_nodes_put(s->team, owner_at(s, 0, k), s->dst + at, s->src + at,
+                                   chunk_bytes(&its, chunk));
     }
     return status;
 }
@@ -160,7 +104,7 @@ static weft_status spread_chunk(const struct spread *s, uint64_t chunk)
     if (k >= 0 && !status)
         status = pass_chunk(s, k, chunk);
     if (!status)
-        status = complete(team);
+        status = gpu_nodes_complete(team);
     for (int i = 0; root && i < s->owners && !status; i++)
         if (owner_at(s, 0, i) != s->root)
             status = coll_notify(team, owner_at(s, 0, i), s->phase + chunk);
@@ -206,7 +150,7 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
     team->sequence += s.chunks.count;
     weft_status status = WEFT_OK;
     if (team->me == root && dst != src)
-        status = put(team, root, dst, src, bytes);
+        status = gpu_nodes_put(team, root, dst, src, bytes);
     for (uint64_t chunk = 0; chunk < s.chunks.count && !status; chunk++)
         status = spread_chunk(&s, chunk);
     free(each.of);
@@ -246,11 +190,12 @@ static weft_status send_own_block(const struct gathering *g, const char *src, ui
         return WEFT_OK;
     const char *from = src + chunk_offset(&g->chunks, chunk);
     for (int k = 1; k < nodes->n && !status; k++)
-        status = put(team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me), to,
-                     from, bytes);
+        status =
+            gpu_nodes_put(team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me),
+                          to, from, bytes);
     if (!status)
-        status = put_in_node(team, nodes, to, from, bytes, -1);
-    return status || to == from ? status : put(team, team->me, to, from, bytes);
+        status = gpu_nodes_put_in_node(team, nodes, to, from, bytes, -1);
+    return status || to == from ? status : gpu_nodes_put(team, team->me, to, from, bytes);
 }
 
 static weft_status notify_counterparts(const struct gathering *g, uint64_t chunk)
@@ -285,7 +230,7 @@ static weft_status forward_blocks(const struct gathering *g, uint64_t chunk)
                 continue;
             status = coll_await(team, from, g->phase + chunk, g->operation);
             if (!status)
-                status = put_in_node(team, nodes, to, to, bytes, -1);
+                status = gpu_nodes_put_in_node(team, nodes, to, to, bytes, -1);
         }
     }
     return status;
@@ -309,348 +254,9 @@ weft_status coll_gpu_nodes_collect(struct weft_team *team, enum box_operation op
         if (chunk && !status)
             status = forward_blocks(&g, chunk - 1);
         if (!status)
-            status = complete(team);
+            status = gpu_nodes_complete(team);
         if (chunk < g.chunks.count && !status)
             status = notify_counterparts(&g, chunk);
     }
-    return coll_finish_puts(team, operation, status);
-}
-
-/* ---------------------------------------------------------------------------------- reductions */
-
-/* Slots in the team's area: for what comes from the node before, and goes to the next one, two of
- * each, used in turn; and one for elements of a member of the node whose memory this GPU cannot
- * load. */
-enum { SLOT_IN, SLOT_OUT = 2, SLOT_FETCH = 4, SLOTS };
-
-/* The work of the owners with one local rank. */
-struct fold {
-    struct weft_team *team;
-    const struct team_nodes *nodes;
-    const struct combiner *c;
-    const long double *factors; /* of a weighted sum, by member; else NULL */
-    enum box_operation operation;
-    char *dst;
-    const char *src;
-    bool in_place;     /* dst is the own block of src */
-    int root;          /* as in coll_pull_reduce() */
-    size_t n;          /* elements of the vector, or of a block */
-    int owners, owner; /* `owner`: local rank */
-    size_t per_chunk;  /* elements */
-    uint64_t chunks;   /* of a slice or block, those of the longest */
-    uint64_t count;    /* of all of this owner */
-    struct coll_slots slots;
-    uint64_t phase; /* of the first step */
-};
-
-/* A chunk: where its elements begin at each member, and where the result goes. */
-struct fold_chunk {
-    size_t from, to, n; /* elements */
-    int member;         /* gets the result; COLL_EVERYWHERE */
-};
-
-static int last_node(const struct fold *f)
-{
-    return f->nodes->n - 1;
-}
-
-/* The owner of the node `by` nodes after this one. */
-static int owner_after(const struct fold *f, int by)
-{
-    return member_at(f->nodes, f->nodes->mine + by, f->owner);
-}
-
-/* Number of members whose blocks the owners with that local rank combine. */
-static uint64_t count_blocks(const struct fold *f, int owner)
-{
-    const struct team_nodes *nodes = f->nodes;
-    uint64_t blocks = 0;
-    for (int node = 0; node < nodes->n; node++)
-        for (int rank = owner; rank < local_count(nodes, node); rank += f->owners)
-            blocks++;
-    return blocks;
-}
-
-static int member_of_block(const struct fold *f, uint64_t block)
-{
-    const struct team_nodes *nodes = f->nodes;
-    for (int node = 0; node < nodes->n; node++)
-        for (int rank = f->owner; rank < local_count(nodes, node); rank += f->owners)
-            if (!block--)
-                return member_at(nodes, node, rank);
-    return -1;
-}
-
-static struct fold_chunk chunk_at(const struct fold *f, uint64_t index)
-{
-    const size_t element = f->c->element, bytes = f->n * element;
-    struct fold_chunk chunk = {.member = f->root};
-    size_t end = f->n;
-    if (f->root == COLL_EACH) {
-        chunk.member = member_of_block(f, index / f->chunks);
-        chunk.to = (size_t)(index % f->chunks) * f->per_chunk;
-    } else {
-        chunk.to = slice_at(bytes, f->owners, f->owner) / element + (size_t)index * f->per_chunk;
-        end = slice_at(bytes, f->owners, f->owner + 1) / element;
-    }
-    chunk.to = chunk.to < end ? chunk.to : end;
-    chunk.n = end - chunk.to < f->per_chunk ? end - chunk.to : f->per_chunk;
-    chunk.from = chunk.to + (f->root == COLL_EACH ? (size_t)chunk.member * f->n : 0);
-    return chunk;
-}
-
-/* Size of an element on its way between nodes, in bytes. */
-static size_t wide_element(const struct combiner *c)
-{
-    return weft_dev_widened(c->type) ? sizeof(float) : c->element;
-}
-
-/* Where the owner of this node keeps the result of a chunk. */
-static char *result_at(const struct fold *f, const struct fold_chunk *chunk, uint64_t step)
-{
-    if (chunk->member == COLL_EVERYWHERE || chunk->member == f->team->me)
-        return f->dst + chunk->to * f->c->element;
-    return coll_slot_own(f->team, &f->slots, SLOT_OUT + (int)(step & 1));
-}
-
-/* A step of the kernel: `sources` of members in their order, and what is at call->src. */
-static weft_status launch_fold(const struct fold *f, struct coll_call *call)
-{
-    enum { THREADS = 512, BLOCK_BYTES = 64 << 10 };
-    struct gpu *gpu = f->team->job->gpu;
-    const int most = coll_kernel_most_blocks(f->team);
-    uint64_t blocks = call->bytes / BLOCK_BYTES;
-    blocks = blocks < (uint64_t)most ? blocks : (uint64_t)most;
-    pthread_mutex_lock(&gpu->coll->lock);
-    weft_status status = gpu_enter(&gpu->device);
-    if (!status) {
-        status = gpu_coll_launch(gpu, COLL_weft_coll_fold, blocks ? (unsigned)blocks : 1, THREADS,
-                                 gpu->coll->stream, call);
-        if (!status)
-            status = gpu_wait_stream(gpu, gpu->coll->stream, box_operation_name(f->operation));
-        gpu_leave(&gpu->device);
-    }
-    pthread_mutex_unlock(&gpu->coll->lock);
-    return status;
-}
-
-/* The address here of a member's elements; NULL: this GPU cannot load them. */
-static char *source_of(const struct fold *f, int member, const char *own)
-{
-    const struct weft_job *job = f->team->job;
-    const int slot = job->gpu->slot_of[f->team->pes[member]];
-    if (member == f->team->me)
-        return (char *)(uintptr_t)own;
-    if (slot < 0 || !job_direct(job, WEFT_GPU, f->team->pes[member]))
-        return NULL;
-    return (char *)(uintptr_t)(job->gpu->heap.windows[slot].base +
-                               ((uintptr_t)own - gpu_heap_own(&job->gpu->heap)->base));
-}
-
-/* Makes the members at local ranks rank ... the kernel's sources: as many as one step can have.
- * What this GPU cannot load comes through the one slot for that, as the last source. */
-static weft_status add_sources(const struct fold *f, const char *own, size_t bytes, int rank,
-                               struct coll_call *call)
-{
-    struct weft_team *team = f->team;
-    const struct team_nodes *nodes = f->nodes;
-    const int count = local_count(nodes, nodes->mine), most = f->factors ? 1 : COLL_MEMBERS;
-    call->members = 0;
-    while (rank + call->members < count && call->members < most) {
-        const int member = member_at(nodes, nodes->mine, rank + call->members);
-        char *from = source_of(f, member, own);
-        if (!from) {
-            call->part[call->members++] = from = coll_slot_own(team, &f->slots, SLOT_FETCH);
-            return weft_get(team->job->system_ctx, from, own, bytes, team->pes[member]);
-        }
-        call->part[call->members++] = from;
-    }
-    return WEFT_OK;
-}
-
-/* Combines the elements of this node's members with those of the nodes before. */
-static weft_status fold_chunk(const struct fold *f, const struct fold_chunk *chunk, uint64_t step)
-{
-    struct weft_team *team = f->team;
-    const struct team_nodes *nodes = f->nodes;
-    const int count = local_count(nodes, nodes->mine);
-    const size_t bytes = chunk->n * f->c->element;
-    const char *own = f->src + chunk->from * f->c->element;
-    char *partial = coll_slot_own(team, &f->slots, SLOT_OUT + (int)(step & 1));
-    struct coll_call call = {
-        .src = nodes->mine ? coll_slot_own(team, &f->slots, SLOT_IN + (int)(step & 1)) : NULL,
-        .bytes = bytes,
-        .reduction.type = (int32_t)f->c->type,
-        .reduction.op = (int32_t)f->c->op,
-        .fold.members = team->n,
-    };
-    weft_status status = WEFT_OK;
-    for (int rank = 0; rank < count && !status; rank += call.members) {
-        struct combiner one = *f->c;
-        if (f->factors)
-            one.factor = f->factors[member_at(nodes, nodes->mine, rank)];
-        call.reduction.factor = reduce_factor_word(&one);
-        status = add_sources(f, own, bytes, rank, &call);
-        call.fold.ends = nodes->mine == last_node(f) && rank + call.members == count;
-        call.dst = call.fold.ends ? result_at(f, chunk, step) : partial;
-        if (!status)
-            status = launch_fold(f, &call);
-        call.src = partial;
-    }
-    return status;
-}
-
-/* Puts what this node has combined into the slot of the next one. */
-static weft_status pass_on(const struct fold *f, const struct fold_chunk *chunk, uint64_t step)
-{
-    return coll_slot_put(f->team, &f->slots, owner_after(f, 1), SLOT_IN + (int)(step & 1),
-                         SLOT_OUT + (int)(step & 1), chunk->n * wide_element(f->c));
-}
-
-/* Puts a result that is at this owner to the node before and within the node. */
-static weft_status pass_back(const struct fold *f, const struct fold_chunk *chunk)
-{
-    struct weft_team *team = f->team;
-    char *at = f->dst + chunk->to * f->c->element;
-    const size_t bytes = chunk->n * f->c->element;
-    weft_status status = WEFT_OK;
-    if (f->nodes->mine > 0)
-        status = put(team, owner_after(f, -1), at, at, bytes);
-    return status ? status : put_in_node(team, f->nodes, at, at, bytes, -1);
-}
-
-/* At the last node: puts a result to the one member that gets it. */
-static weft_status deliver_result(const struct fold *f, const struct fold_chunk *chunk,
-                                  uint64_t step)
-{
-    if (chunk->member == f->team->me)
-        return WEFT_OK;
-    const char *to = f->dst + chunk->to * f->c->element;
-    if (f->in_place)
-        to = f->src + chunk->from * f->c->element;
-    return put(f->team, chunk->member, (char *)(uintptr_t)to, result_at(f, chunk, step),
-               chunk->n * f->c->element);
-}
-
-static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind)
-{
-    struct weft_team *team = f->team;
-    const int node = f->nodes->mine;
-    const bool last = node == last_node(f), combines = step < f->count;
-    const struct fold_chunk chunk = chunk_at(f, combines ? step : 0);
-    weft_status status = WEFT_OK;
-    if (node > 0 && combines)
-        status = coll_await(team, owner_after(f, -1), f->phase + step, f->operation);
-    if (!last && step >= 2 && !status)
-        status = coll_await(team, owner_after(f, 1), f->phase + step - 2, f->operation);
-    if (combines && chunk.n && !status)
-        status = fold_chunk(f, &chunk, step);
-    if (combines && chunk.n && !last && !status)
-        status = pass_on(f, &chunk, step);
-    if (f->root == COLL_EVERYWHERE && step >= behind && !status) {
-        const struct fold_chunk done = chunk_at(f, step - behind);
-        status = pass_back(f, &done);
-    } else if (f->root != COLL_EVERYWHERE && last && !status) {
-        status = deliver_result(f, &chunk, step);
-    }
-    if (!status)
-        status = complete(team);
-    if (!last && combines && !status)
-        status = coll_notify(team, owner_after(f, 1), f->phase + step);
-    if (node > 0 && !status)
-        status = coll_notify(team, owner_after(f, -1), f->phase + step);
-    return status;
-}
-
-/* Elements of a chunk: eight chunks of a slice or block, but none that is small, or that does not
- * fit a slot. */
-static size_t chunk_elements(const struct fold *f, size_t n)
-{
-    enum { LEAST_BYTES = 128 << 10 };
-    const size_t per_line = 64 / f->c->element, most = f->slots.each / wide_element(f->c);
-    size_t elements = n / CHUNKS;
-    if (elements * f->c->element < LEAST_BYTES)
-        elements = LEAST_BYTES / f->c->element;
-    elements = elements < n ? elements : n;
-    elements = (elements + per_line - 1) / per_line * per_line;
-    return elements < most ? elements : most / per_line * per_line;
-}
-
-bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct combiner *c, const void *dst,
-                            const void *src)
-{
-    const struct gpu *gpu = team->job->gpu;
-    const size_t unit = c->element > 8 ? 8 : c->element;
-    return team->nodes && (team->nodes->in_order || reduce_any_order(c->type)) &&
-           c->type != WEFT_LONG_DOUBLE && gpu && gpu_heap_covers(&gpu->heap, dst) &&
-           gpu_heap_covers(&gpu->heap, src) && (uintptr_t)dst % unit == 0 &&
-           (uintptr_t)src % unit == 0 && coll_kernel_runs(team);
-}
-
-weft_status coll_gpu_nodes_load(const struct weft_team *team)
-{
-    if (!team->nodes || !coll_kernel_runs(team))
-        return WEFT_OK;
-    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gpu_exchange_capture_mode(team->job->gpu, &mode);
-    weft_status status = gpu_coll_load(team->job->gpu);
-    gpu_exchange_capture_mode(team->job->gpu, &mode);
-    return status;
-}
-
-/* All members meet. In a reducescatter they also find out whether their dst are at the same place
- * of the heap, or all of them are in place. *same: they are. */
-static weft_status meet_to_fold(const struct fold *f, bool *same)
-{
-    struct weft_team *team = f->team;
-    const uintptr_t heap = gpu_heap_own(&team->job->gpu->heap)->base;
-    const uint64_t to = f->in_place ? 0 : (uintptr_t)f->dst - heap;
-    *same = true;
-    return f->root == COLL_EACH ? coll_compare_records(team, f->operation, &to, sizeof to, same)
-                                : coll_sync(team, f->operation);
-}
-
-weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                                  const void *src, size_t n, const struct combiner *c, int root)
-{
-    const struct team_nodes *nodes = team->nodes;
-    struct fold f = {.team = team,
-                     .nodes = nodes,
-                     .c = c,
-                     .operation = operation,
-                     .dst = dst,
-                     .src = src,
-                     .in_place = root == COLL_EACH &&
-                                 dst == (const char *)src + (size_t)team->me * n * c->element,
-                     .root = root,
-                     .n = n,
-                     .owners = nodes->least,
-                     .owner = nodes->local_me,
-                     .slots = coll_slots_of(team, SLOTS)};
-    const bool each = root == COLL_EACH;
-    const size_t longest = each ? n : slice_most(n * c->element, f.owners) / c->element;
-    const uint64_t more_nodes = (uint64_t)last_node(&f);
-    long double *factors = NULL;
-    f.per_chunk = chunk_elements(&f, longest);
-    f.chunks = (longest + f.per_chunk - 1) / f.per_chunk;
-    f.count = f.chunks * (each ? count_blocks(&f, f.owner) : 1);
-    weft_status status = gpu_coll_load(team->job->gpu);
-    if (!status)
-        status = coll_exchange_factors(team, operation, c, &factors);
-    f.factors = factors;
-    /* All sources are ready then, and no slot is in use. */
-    bool same = true;
-    if (!status)
-        status = meet_to_fold(&f, &same);
-    if (!status && !same) {
-        free(factors);
-        return coll_pull_reduce(team, operation, dst, src, n, c, root);
-    }
-    f.phase = team->sequence + 1;
-    team->sequence += f.chunks * (each ? count_blocks(&f, 0) : 1) + 2 * more_nodes;
-    const uint64_t behind = root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
-    for (uint64_t step = 0; f.owner < f.owners && step < f.count + behind && !status; step++)
-        status = run_step(&f, step, behind);
-    free(factors);
     return coll_finish_puts(team, operation, status);
 }

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives by node on GPU memory, or between GPU and host memory: see nodes_gpu.c. For teams
- * whose members share nodes (team->nodes); the broadcast also where each member has its own. */
+/* Collectives by node on GPU memory: data crosses the network once for each node. Large vectors are
+ * cut into slices; the members with local rank k ("owners" of slice k) send it from node to node,
+ * so every member uses the NIC next to its GPU, and distribute it within their nodes by the paths
+ * between GPUs. nodes_gpu.c moves data, also between GPU and host memory; nodes_fold.c reduces.
+ *
+ * The CPU orders the steps. A PE puts what a step has to send, to other nodes and within its own at
+ * the same time, completes all of it (quiet), and then notifies. A flag is in host memory, and
+ * nothing but completion orders it behind data in GPU memory.
+ *
+ * For teams whose members share nodes (team->nodes); the broadcast also where each member has its
+ * own. */
 #ifndef WEFT_OPS_COLL_NODES_GPU_H
 #define WEFT_OPS_COLL_NODES_GPU_H
 
-#include "ops/coll/coll.h"
+#include "ops/coll/nodes.h"
 
 /* Whether the members of the team are on several nodes. */
 bool coll_gpu_nodes_broadcasts(const struct weft_team *team);
@@ -29,5 +38,45 @@ weft_status coll_gpu_nodes_load(const struct weft_team *team);
 /* A reduction, with the arguments of coll_pull_reduce(). */
 weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation operation, void *dst,
                                   const void *src, size_t n, const struct combiner *c, int root);
+
+/* ------------------------------------------------------------------- parts of both files */
+
+/* Starts a put to a member, at this PE's address of its memory. */
+static inline weft_status gpu_nodes_put(struct weft_team *team, int member, void *to,
+                                        const void *from, size_t bytes)
+{
+    return bytes ? weft_put_nbi(team->job->system_ctx, to, from, bytes, team->pes[member])
+                 : WEFT_OK;
+}
+
+/* The same to the other members of the node, without the member `but`. */
+static inline weft_status gpu_nodes_put_in_node(struct weft_team *team,
+                                                const struct team_nodes *nodes, void *to,
+                                                const void *from, size_t bytes, int but)
+{
+    weft_status status = WEFT_OK;
+    for (int k = 1; k < local_count(nodes, nodes->mine) && !status; k++)
+        if (neighbour(nodes, k) != but)
+            status = gpu_nodes_put(team, neighbour(nodes, k), to, from, bytes);
+    return status;
+}
+
+static inline weft_status gpu_nodes_complete(struct weft_team *team)
+{
+    return weft_quiet(team->job->system_ctx);
+}
+
+/* Slice k of `owners` of `bytes` bytes; slices begin at multiples of 64 bytes. */
+static inline size_t slice_at(size_t bytes, int owners, int k)
+{
+    size_t at = (bytes + 63) / 64 * (size_t)k / (size_t)owners * 64;
+    return at < bytes ? at : bytes;
+}
+
+/* Bytes of the longest slice. */
+static inline size_t slice_most(size_t bytes, int owners)
+{
+    return ((bytes + 63) / 64 + (size_t)owners - 1) / (size_t)owners * 64;
+}
 
 #endif
