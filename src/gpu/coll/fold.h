@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step of a reduction over several nodes (ops/coll/nodes_fold.c): combines the elements of members
- * of this GPU's node, in the order of the team, with what the members before them have. Types of 16
- * and 8 bits pass from node to node in binary32, so the result is rounded once, as on one node.
+/* A step of a reduction over several nodes (ops/coll/nodes_fold.c): combines the elements of
+ * members of this GPU's node, in the order of the team, with what the members before them have.
+ * Types of 16 and 8 bits pass from node to node in binary32, so the result is rounded once, as on
+ * one node.
  *
  * Not a round of the team: the members of a node have met, and the host orders the steps. */
 #ifndef WEFT_GPU_COLL_FOLD_H
