@@ -144,6 +144,7 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
                        .root = root,
                        .owners = whole ? 1 : nodes->least,
                        .width = whole ? coll_tree_width(bytes) : 1,
+                       /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a team has members */
                        .place = (nodes->mine - nodes->of[root] + nodes->n) % nodes->n,
                        .phase = phase};
     s.chunks = split_chunks(slice_most(bytes, s.owners));
@@ -202,14 +203,14 @@ static weft_status notify_counterparts(const struct gathering *g, uint64_t chunk
 {
     struct weft_team *team = g->team;
     const struct team_nodes *nodes = g->nodes;
+    const int n = nodes->n;
     char *to;
     weft_status status = WEFT_OK;
     if (!block_chunk(g, team->me, chunk, &to))
         return WEFT_OK;
-    for (int k = 1; k < nodes->n && !status; k++)
-        status =
-            coll_notify(team, counterpart(nodes, (nodes->mine + k) % nodes->n, nodes->local_me),
-                        g->phase + chunk);
+    for (int k = 1; k < n && !status; k++)
+        status = coll_notify(team, counterpart(nodes, (nodes->mine + k) % n, nodes->local_me),
+                             g->phase + chunk);
     return status;
 }
 
