@@ -168,12 +168,24 @@ weft_status __wrap_coll_nodes_alltoall(struct weft_team *team, enum box_operatio
 }
 
 weft_status __wrap_coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src,
-                                      size_t bytes, int root);
+                                      size_t bytes, int root, uint64_t phase);
 weft_status __wrap_coll_gpu_broadcast(struct weft_team *team, void *dst, const void *src,
-                                      size_t bytes, int root)
+                                      size_t bytes, int root, uint64_t phase)
 {
     (void)team, (void)dst, (void)src;
-    return called("gpu_broadcast", " %zu %d", bytes, root);
+    return called("gpu_broadcast", " %zu %d %d", bytes, root, (int)phase);
+}
+
+weft_status __wrap_coll_gpu_nodes_collect(struct weft_team *team, enum box_operation operation,
+                                          void *dst, const void *src, const size_t *at,
+                                          const size_t *sizes, uint64_t phase);
+weft_status __wrap_coll_gpu_nodes_collect(struct weft_team *team, enum box_operation operation,
+                                          void *dst, const void *src, const size_t *at,
+                                          const size_t *sizes, uint64_t phase)
+{
+    (void)team, (void)operation, (void)dst, (void)src;
+    return called("gpu_nodes_collect", " %zu:%zu %zu:%zu %zu:%zu %d", at[0], sizes[0], at[1],
+                  sizes[1], at[2], sizes[2], (int)phase);
 }
 
 weft_status __wrap_coll_gpu_blocks(struct weft_team *team, enum box_operation operation, void *dst,
