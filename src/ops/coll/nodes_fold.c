@@ -109,7 +109,7 @@ static char *result_at(const struct fold *f, const struct fold_chunk *chunk, uin
     return coll_slot_own(f->team, &f->slots, SLOT_OUT + (int)(step & 1));
 }
 
-/* A step of the kernel: `sources` of members in their order, and what is at call->src. */
+/* Runs the kernel, and waits for it. */
 static weft_status launch_fold(const struct fold *f, struct coll_call *call)
 {
     enum { THREADS = 512, BLOCK_BYTES = 64 << 10 };
