@@ -207,9 +207,8 @@ static weft_status forward_in_node(struct weft_team *team, struct symmetric_rang
 }
 
 /* A small broadcast passes from head to head along a tree of nodes with the root's at its top;
- * where members share no nodes, each is a node. */
-
-/* The head of a node, by its place in the tree; the root's place is 0. */
+ * where members share no nodes, each is a node. The head of a node, by its place in the tree; the
+ * root's place is 0. */
 static int head_in_tree(const struct weft_team *team, int root, int place)
 {
     const struct team_nodes *nodes = team->nodes;
