@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failover of requests by DC (src/path/gda/dc_post.c, dc_move.c). A poster posts data and atomics to
- * two peers, which share a DC initiator. The NIC begins a request to another target when all earlier
+/* Failover of requests by DC (src/path/gda/dc_post.c, dc_move.c). A poster posts data, atomics and
+ * flags to two peers, which share a DC initiator. The NIC begins a request to another target when all earlier
  * requests are complete. A peer executes what arrives, and acknowledges it. At any time the NIC no
  * longer sees acknowledgements; what it has sent still arrives. Then the failover thread closes the
  * queue, waits for what is on its way, asks the peer of the first incomplete request for its last
@@ -8,18 +8,21 @@
  * requests to the other peer. Later requests to the first peer take the other path. At the end the
  * poster's quiet waits until all is complete.
  *
- * A mark goes before the first atomic of a run of requests to one peer, and one behind each atomic.
- * An atomic lets other PEs know of the data before it, which must not be written again then.
+ * A mark goes before the first atomic of a run of requests to one peer, and one behind each
+ * atomic. Both let other PEs know of the data before them, which must not be written again then.
+ * Flags grow, so the flag of a peer shows which of them it has.
  *
- * Claim: an atomic is never executed twice, data are not written behind an atomic that follows them,
- * and when quiet succeeds everything has been executed, but for a peer that is given up; that
+ * Claim: an atomic or a flag is never executed twice, data are not written behind one that follows
+ * them, and when quiet succeeds everything has been executed, but for a peer that is given up; that
  * happens only if the NIC has sent something of the run. The claim fails if the run is repeated
  * whatever the mark (-DREPEAT), if a run has no first mark (-DNO_FIRST_MARK), if only the first run
  * has one (-DONE_MARK), if the mark is read before the queue is closed (-DREAD_BEFORE_CLOSE) or
  * before everything has arrived (-DREAD_EARLY), if the NIC begins the next target early
  * (-DNO_SWITCH_WAIT), if requests to the other peer are lost (-DLOSE_OTHERS), if the thread reports
  * blocks as complete before it has executed them (-DCOMPLETE_EARLY), if later requests pass those
- * that are taken over (-DPASS), or if quiet does not look for losses (-DFORGET_LOSS). */
+ * that are taken over (-DPASS), if quiet does not look for losses (-DFORGET_LOSS), if the thread
+ * does not look at flags (-DFORGET_FLAGS), or if it repeats what is before one that the peer has
+ * (-DFLAGS_END). */
 #ifndef POSTS
 #define POSTS 3
 #endif
@@ -27,6 +30,7 @@
 #define MARK  0
 #define DATA  1
 #define ADD   2
+#define FLAG  3
 #define NOBODY 2
 
 byte pe_of[RING], kind[RING], number[RING]; /* of the requests in the ring */
@@ -38,7 +42,8 @@ bool deaf, closed, open_again;
 bool marked;
 byte marks[2];    /* the last mark to each peer */
 byte mark_at[2];  /* in memory of the peer */
-byte effects[POSTS], known[2]; /* known: the requests before the last executed atomic of a peer */
+byte flag_at[2];  /* there as well: the number of the last flag, plus 1 */
+byte effects[POSTS], known[2]; /* known: the requests before the last executed atomic or flag of a peer */
 byte to[POSTS] = NOBODY, what[POSTS];
 byte taken = NOBODY; /* the peer whose requests are taken over */
 bool moved, lost, begun;
@@ -51,6 +56,7 @@ inline perform(peer, is, n) {
     :: is == MARK -> mark_at[peer] = n
     :: is == DATA -> assert(n >= known[peer]); effects[n] = 1
     :: is == ADD -> assert(!effects[n]); effects[n] = 1; known[peer] = n
+    :: is == FLAG -> assert(flag_at[peer] <= n); effects[n] = 1; known[peer] = n; flag_at[peer] = n + 1
     fi
 }
 
@@ -90,7 +96,7 @@ proctype poster() {
     byte n, peer, is;
     for (n : 0 .. POSTS - 1) {
         if :: peer = 0 :: peer = 1 fi;
-        if :: is = DATA :: is = ADD fi;
+        if :: is = DATA :: is = ADD :: is = FLAG fi;
         to[n] = peer;
         what[n] = is;
         if
@@ -196,6 +202,19 @@ proctype thread() {
         :: else -> break
         od;
         if :: unknown == RING -> unknown = at :: else fi;
+#ifndef FORGET_FLAGS
+        at = executed;
+        do
+        :: at < unknown && kind[at] == FLAG && flag_at[taken] <= number[at] -> unknown = at
+#ifndef FLAGS_END
+        :: at < unknown && kind[at] == FLAG && flag_at[taken] > number[at] -> executed = at + 1; at++
+#else
+        :: at < unknown && kind[at] == FLAG && flag_at[taken] > number[at] -> at++
+#endif
+        :: at < unknown && kind[at] != FLAG -> at++
+        :: at >= unknown -> break
+        od;
+#endif
         at = executed;
         do
         :: at < unknown -> adds = adds || kind[at] == ADD; at++

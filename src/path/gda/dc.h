@@ -15,8 +15,8 @@
  * request fails, those behind it that name other targets have therefore not begun, and are posted
  * again to a new initiator. Those that name the same target ("run") may have been executed. No NIC
  * counts what it has executed by DC, so this PE writes marks, sequence numbers in memory of the
- * peer: one before the first request of a run whose repetition could be seen, and one behind each
- * atomic. */
+ * peer: one before the first request of a run whose repetition could be seen, but for flags of the
+ * library, and one behind each atomic. */
 #ifndef WEFT_PATH_GDA_DC_H
 #define WEFT_PATH_GDA_DC_H
 
@@ -194,8 +194,14 @@ weft_status gda_dc_await(const struct gda *gda, struct gda_initiator *initiator,
 bool gda_dc_read_completions(struct gda_initiator *initiator, struct gda_dc_fault *fault);
 
 /* Whether a PE could see that a request, in the form of an RC queue, was executed twice: it is an
- * atomic, or a write of one value, which the peer may have waited for, and changed since. */
+ * atomic, or an aligned write of one value, which the peer may have waited for, and changed
+ * since. */
 bool gda_dc_is_seen_twice(const void *request);
+
+/* Whether such a request writes a flag of the library, in the system segment of PE pe. Only this PE
+ * writes that flag, and a greater one each time, so what the PE has shows whether it was
+ * executed. */
+bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request);
 
 /* Writes the doorbell record, and rings the doorbell. */
 void gda_dc_ring(struct gda_initiator *initiator);

@@ -11,9 +11,11 @@
  * NIC, a thread hands each one over to this thread.
  *
  * Marks (dc.h) divide a run. What is before the last one that has arrived has been executed, and
- * what is behind the next one has not. The part between may have been executed: writes of data and
- * reads there are repeated, and a value that the PE has is left out. An atomic there, or a value
- * that the PE does not have, makes this PE give the other one up. Spin model gda_dc. */
+ * what is behind the next one has not. The part between may have been executed. Flags of the
+ * library divide it further: what is before one that the PE has was executed, and nothing was from
+ * one on that it does not have. Writes of data and reads in the rest are repeated, and a value that
+ * the PE has is left out. An atomic there, or a value that the PE does not have, makes this PE give
+ * the other one up. Spin model gda_dc. */
 #include "path/gda/dc.h"
 #include "path/gda/failover.h"
 
@@ -91,6 +93,7 @@ void gda_dc_stop(struct gda_failover *f, uint32_t adapter, const char *cause)
 struct dc_request {
     struct gda_wqe wqe;
     bool is_mark, is_test; /* of the words by which the way is tested */
+    bool is_flag;          /* gda_dc_is_flag() */
     uint32_t blocks;       /* in the initiator's ring */
     _Alignas(16) char plain[GDA_WQE_BLOCKS_MOST * WEFT_DEV_GDA_BLOCK];
 };
@@ -121,12 +124,16 @@ static void read_request(const struct gda *gda, const struct gda_initiator *init
            (size_t)(all - left_out - 1) * WEFT_DEV_GDA_SEGMENT);
     request->blocks = gda_dc_blocks(all);
     request->wqe = gda_wqe_head(&queue, request->plain);
-    request->is_mark = request->is_test = false;
-    if (!request->wqe.message || gda_wqe_remote(request->plain) - words >= PATH_WORDS_BYTES)
+    request->is_mark = request->is_test = request->is_flag = false;
+    if (!request->wqe.message)
         return;
     gda_wqe_data(request->plain, &bytes);
-    request->is_mark = bytes == GDA_DC_MARK_BYTES;
-    request->is_test = bytes == sizeof(uint64_t);
+    if (gda_wqe_remote(request->plain) - words < PATH_WORDS_BYTES) {
+        request->is_mark = bytes == GDA_DC_MARK_BYTES;
+        request->is_test = bytes == sizeof(uint64_t);
+    } else {
+        request->is_flag = gda_dc_is_flag(gda, pe, request->plain);
+    }
 }
 
 static bool is_seen_twice(const struct dc_request *request)
@@ -247,10 +254,11 @@ static bool is_overwritten(const struct gda *gda, const struct gda_initiator *in
     return false;
 }
 
-/* Whether the PE has the value that the request writes: then it need not be written again. */
+/* Whether the PE has the value that the request writes, or a greater flag: then it need not be
+ * written again. */
 static weft_status has_value(struct gda_failover *f, int pe, struct dc_request *request, bool *has)
 {
-    uint64_t value = 0;
+    uint64_t value = 0, own = 0;
     uint32_t bytes;
     struct remote at;
     char *data = gda_wqe_data(request->plain, &bytes);
@@ -258,7 +266,8 @@ static weft_status has_value(struct gda_failover *f, int pe, struct dc_request *
     if (data || !gda_find_remote(f, pe, gda_wqe_remote(request->plain), &at))
         return WEFT_OK;
     weft_status status = at.peer->ops->load(at, &value, bytes);
-    *has = !memcmp(&value, request->plain + WEFT_DEV_GDA_INLINE_AT, bytes);
+    memcpy(&own, request->plain + WEFT_DEV_GDA_INLINE_AT, bytes);
+    *has = value == own || (request->is_flag && value > own);
     return status;
 }
 
@@ -268,6 +277,28 @@ static weft_status give_up(const struct gda_initiator *initiator, int pe)
                      "path gda: PE %d is given up: it may have executed atomics or values by DC "
                      "that %s, port %d, has not acknowledged",
                      pe, initiator->qp.adapter->name, GDA_PORT);
+}
+
+/* Begins the unknown part behind the last flag that the PE has, and ends it at the first one that
+ * it does not have. */
+static weft_status narrow_unknown(struct gda_failover *f, const struct gda_initiator *initiator,
+                                  const struct gda_dc_pending *pending, struct dc_run *run)
+{
+    struct dc_request request;
+    bool has;
+    for (uint32_t at = run->executed; at < run->unknown; at += request.blocks) {
+        read_pending(f->gda, initiator, pending, at, &request);
+        if (!request.is_flag)
+            continue;
+        weft_status status = has_value(f, run->pe, &request, &has);
+        if (status)
+            return status;
+        if (has)
+            run->executed = at + request.blocks;
+        else
+            run->unknown = at;
+    }
+    return WEFT_OK;
 }
 
 /* Fails if it matters whether the unknown part has been executed: an atomic is in it; a value is in
@@ -317,7 +348,8 @@ static weft_status find_executed(struct gda_failover *f, const struct gda_initia
     if (run->has_mark && (uint16_t)(last - arrived) > (uint16_t)(last - run->first_mark + 1))
         return give_up(initiator, run->pe);
     find_unknown(f, initiator, pending, arrived, run);
-    return check_unknown(f, initiator, pending, run);
+    status = narrow_unknown(f, initiator, pending, run);
+    return status ? status : check_unknown(f, initiator, pending, run);
 }
 
 /* ------------------------------------------------------------------------------------ take-over */
@@ -338,13 +370,16 @@ static bool is_executed(const struct dc_run *run, const struct dc_request *reque
     return at < run->executed || (at < run->unknown && is_seen_twice(request));
 }
 
-/* The launcher knows of some PEs that have ended, whose requests fail over any path. */
+/* Requests to a PE are lost. The job ends, because that PE may wait for one of them, and no caller
+ * here does. A PE that has ended waits for nothing: over any path its requests fail, and the
+ * program may go on without it. */
 static void lose_pending(struct gda_failover *f, struct gda_initiator *initiator, int pe,
                          uint64_t from, weft_status why)
 {
-    if (gda_dc_note_loss(f->gda, initiator, pe, from, why))
-        f->gda->world->fail(f->gda->world, WEFT_ERR_NO_MEMORY, base_last_error());
+    weft_status noted = gda_dc_note_loss(f->gda, initiator, pe, from, why);
     log_warn(LOG_GDA, "%s", base_last_error());
+    if (noted || why != WEFT_ERR_PEER_DEAD)
+        f->gda->world->fail(f->gda->world, noted ? noted : why, base_last_error());
 }
 
 /* Executes pending requests: those of the first run's PE, or those of all other PEs. */

@@ -145,13 +145,15 @@ bool gda_dc_is_seen_twice(const void *request)
     const char *at = (const char *)request + 2 * WEFT_DEV_GDA_SEGMENT;
     const uint32_t opcode = opcode_of(request);
     uint32_t bytes;
-    uint64_t operand;
+    uint64_t operand, address;
+    memcpy(&address, (const char *)request + WEFT_DEV_GDA_SEGMENT, sizeof address);
     memcpy(&bytes, at, sizeof bytes);
     memcpy(&operand, at, sizeof operand);
     bytes = be32toh(bytes) & 0x7fffffff;
     switch (opcode) {
     case WEFT_DEV_GDA_WRITE:
-        return bytes <= sizeof(uint64_t) && !(bytes & (bytes - 1));
+        return bytes <= sizeof(uint64_t) && !(bytes & (bytes - 1)) &&
+               !(be64toh(address) & (bytes - 1));
     case WEFT_DEV_GDA_READ:
     case WEFT_DEV_GDA_NOP:
     case WEFT_DEV_GDA_DUMP:
@@ -159,6 +161,15 @@ bool gda_dc_is_seen_twice(const void *request)
     default: /* an atomic; adding 0 changes nothing */
         return opcode != WEFT_DEV_GDA_FA || operand;
     }
+}
+
+bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
+{
+    const uint64_t system = gda->bases[(size_t)pe * SEG_COUNT + SEG_SYSTEM];
+    uint64_t address;
+    memcpy(&address, (const char *)request + WEFT_DEV_GDA_SEGMENT, sizeof address);
+    return opcode_of(request) == WEFT_DEV_GDA_WRITE && gda_dc_is_seen_twice(request) &&
+           be64toh(address) - system < gda->world->sizes[SEG_SYSTEM];
 }
 
 /* -------------------------------------------------------------------------------------- posting */
@@ -191,8 +202,8 @@ static void post_request(const struct gda *gda, struct gda_initiator *initiator,
     const uint64_t base = initiator->head;
     const char *request = weft_dev_gda_block(&initiator->scratch, base);
     /* A test uses the words of marks: a mark behind it would change what a repeated read finds. */
-    const bool marks =
-        gda->failover && gda_link_of(gda, pe) == GDA_LINK_DC && gda_dc_is_seen_twice(request);
+    const bool marks = gda->failover && gda_link_of(gda, pe) == GDA_LINK_DC &&
+                       gda_dc_is_seen_twice(request) && !gda_dc_is_flag(gda, pe, request);
     if (begins_run(initiator, pe))
         initiator->marked = false;
     if (marks && !initiator->marked)
