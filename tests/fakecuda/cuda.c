@@ -74,8 +74,15 @@ struct object *new_object_of(int kind, CUdevice device)
     for (int i = 1; i < MOST && !found; i++)
         if (objects[i].kind == FREE)
             found = &objects[i];
-    if (found)
-        *found = (struct object){.kind = kind, .fd = -1, .device = device, .number = ++numbers};
+    if (found) {
+        found->base = 0;
+        found->bytes = 0;
+        memset(&found->fd, 0, sizeof *found - offsetof(struct object, fd));
+        found->fd = -1;
+        found->device = device;
+        found->number = ++numbers;
+        found->kind = kind;
+    }
     if (found >= &objects[objects_end])
         objects_end = (int)(found - objects) + 1;
     pthread_mutex_unlock(&lock);

@@ -19,22 +19,25 @@ enum { MOST = 4096, DEVICES = 16, GRANULARITY = 2 << 20 };
 struct fake_stream;
 struct fake_event;
 
+enum {
+    FREE,
+    HANDLE,
+    RESERVATION,
+    MAPPING,
+    HOST,
+    REGISTERED,
+    DEVICE,
+    STREAM,
+    EVENT,
+    MODULE,
+    CONTEXT
+};
+
 struct object {
-    enum {
-        FREE,
-        HANDLE,
-        RESERVATION,
-        MAPPING,
-        HOST,
-        REGISTERED,
-        DEVICE,
-        STREAM,
-        EVENT,
-        MODULE,
-        CONTEXT
-    } kind;
-    uintptr_t base;
-    size_t bytes;
+    /* Threads look for an object while others make and free theirs. `kind` is written last. */
+    _Atomic int kind;
+    _Atomic uintptr_t base;
+    _Atomic size_t bytes;
     int fd, device;
     int uses;                  /* handle: its mappings, and 1 for itself */
     int imported;              /* handle: from another process */

@@ -76,7 +76,7 @@ static enum mode mode_wanted(void)
 
 static uint64_t random_next(uint64_t *state)
 {
-    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+    uint64_t x = __atomic_add_fetch(state, 0x9e3779b97f4a7c15ull, __ATOMIC_RELAXED);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
     return x ^ x >> 31;
@@ -169,13 +169,22 @@ static void run_copy(struct fake_op *op)
     move_bytes(op->to, memory_at(op->from), op->bytes);
 }
 
-/* Several threads of the program may use one stream at once. */
-static void pass_time(struct fake_stream *s, double ns)
+/* Advances the stream's clock, to `least` at least, and returns its time. Several threads of the
+ * program may use one stream at once. */
+static double advance(struct fake_stream *s, double ns, double least)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     s->ns += ns;
+    s->ns = s->ns < least ? least : s->ns;
+    const double now = s->ns;
     pthread_mutex_unlock(&lock);
+    return now;
+}
+
+static void pass_time(struct fake_stream *s, double ns)
+{
+    advance(s, ns, 0);
 }
 
 static void carry_out(struct fake_stream *s, struct fake_op *op)
@@ -639,7 +648,7 @@ static void run_record(struct fake_op *op)
     pthread_mutex_lock(&e->lock);
     if (e->done[op->value % RECORDS] < op->value)
         e->done[op->value % RECORDS] = op->value;
-    e->ns = op->stream->ns;
+    e->ns = advance(op->stream, 0, 0);
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
     event_unuse(e);
@@ -651,8 +660,7 @@ static void run_wait(struct fake_op *op)
     pthread_mutex_lock(&e->lock);
     while (!is_done(e, op->value))
         pthread_cond_wait(&e->changed, &e->lock);
-    if (op->stream->ns < e->ns)
-        op->stream->ns = e->ns; /* the work after it does not begin earlier */
+    advance(op->stream, 0, e->ns); /* the work after it does not begin earlier */
     pthread_mutex_unlock(&e->lock);
     event_unuse(e);
 }

@@ -73,12 +73,16 @@ short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^j
 # packets; jobs of two PEs, one of them over the network.
 short_arm=(-R '^unit\.(alloc|heap|handshake|net_message|reduce_arithmetic|siphash|simt_(warp|memory))$|^job\.((rma|atomic)\.p2p|atomic\.net_tcp)\.2$|^device\.packet\.weak\.2$')
 
-# prepare PRESET TARGET... | prepare PRESET ctest-selection... | prepare site: configures, and builds the
-# targets, or all that the selected tests run; or makes the site.
+# prepare PRESET TARGET... | prepare PRESET ctest-selection... | prepare site | prepare faults: configures,
+# and builds the targets, or all that the selected tests run; makes the site; or seeds a dozen faults.
 prepare() {
     local preset=$1 folder
     if [ "$preset" = site ]; then
         nice -n 15 tools/site.sh build
+        return
+    fi
+    if [ "$preset" = faults ]; then
+        tools/mutants/run.sh --short
         return
     fi
     folder=$(folder_of "$1")
@@ -101,14 +105,14 @@ prepare_in_background() {
         # Each in a process group of its own, so that all of it can be ended.
         set -m
         trap 'kill -- "-$building" 2>/dev/null; exit 1' TERM
-        for preset in asan tsan arm-short clang site; do
+        for preset in asan tsan arm-short clang site faults; do
             [ $preset != arm-short ] || [ -z "$(arm_missing)" ] || continue
             case $preset in
             asan) selection=("${short_asan[@]}") short_form=("${short_sanitizer[@]}") ;;
             tsan) selection=("${short_tsan[@]}") short_form=("${short_sanitizer[@]}") ;;
             arm-short) selection=("${short_arm[@]}") short_form=() ;;
             clang) selection=(fuzz_targets) short_form=(-DWEFT_UNITY=ON) ;;
-            site) selection=() ;;
+            site | faults) selection=() ;;
             esac
             prepare "$preset" "${selection[@]}" >"build/prepare-$preset.log" 2>&1 </dev/null &
             building=$!
@@ -313,7 +317,7 @@ verb_test() {
     run_tsan "${short_tsan[@]}"
     run_arm_short
     run_fuzz 1
-    check "a dozen faults on purpose" tools/mutants/run.sh --short
+    check "a dozen faults on purpose" prepared faults
     # With what clang itself warns of. ./dev lint has the analyzer, which takes ten times as long, and
     # the other sources.
     check_tidy folders '/(src|cli)/.*\.c$' '/tests/' --checks='-clang-analyzer-*,clang-diagnostic-*'
