@@ -207,7 +207,6 @@ KERNEL_OF_512 weft_kernel_messages(struct message_call call)
     unsigned channel = channel_of(c->channels, weft_dev_block_x());
     unsigned rank = weft_dev_thread_x(), threads = weft_dev_block_dim_x();
     int open = 1, failed = 0;
-    GRID_WAIT();
     for (unsigned l = rank; l < c->lanes; l += threads) {
         struct message_state state = {{0, 0, 0}, 0, 0, 0, 0, 0};
         if (c->lane[l].receives != MESSAGE_COPIES)

@@ -252,10 +252,8 @@ weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *
                                          &module->module, module->functions, &code);
     if (status)
         *module = (struct gpu_module){0};
-    else {
+    else
         module->image = gpu_code_kind(code);
-        module->early = gpu_starts_early(device, code);
-    }
     return status;
 }
 
@@ -264,16 +262,6 @@ void gpu_module_unload(struct gpu_module *module)
     if (module->module)
         gpu_image_leave(module->device, module->module);
     *module = (struct gpu_module){0};
-}
-
-bool gpu_starts_early(const struct gpu_device *device, const struct gpu_code *code)
-{
-    enum {
-        WAIT_ARCH = 90, /* code for this compute capability times 10 on has GRID_WAIT() */
-        EARLY_VERSION = 12 * 1000 + 30, /* of CUDA: since then such launches can be captured */
-    };
-    return (!code || code->arch >= WAIT_ARCH) && device->driver->LaunchKernelEx &&
-           device->driver->driver_version >= EARLY_VERSION;
 }
 
 CUresult gpu_launch_function(const struct gpu_api *driver, CUfunction function, unsigned blocks,
@@ -299,9 +287,8 @@ weft_status gpu_launch(const struct gpu_module *module, enum gpu_kernel kernel, 
                        unsigned threads, CUstream stream, void **arguments)
 {
     const struct gpu_api *driver = module->device->driver;
-    bool early = module->early && kernel == GPU_weft_kernel_messages;
     CUresult result = gpu_launch_function(driver, module->functions[kernel], blocks, threads,
-                                          stream, arguments, early);
+                                          stream, arguments, false);
     return result ? gpu_api_fail(driver, result, "cuLaunchKernel of %s on GPU %d",
                                  kernel_names[kernel], module->device->ordinal)
                   : WEFT_OK;

@@ -21,16 +21,11 @@ struct gpu_module {
     CUmodule module;
     CUfunction functions[GPU_KERNEL_COUNT];
     const char *image; /* "cubin", "PTX" or "code object" */
-    bool early;        /* gpu_starts_early() */
 };
 
 /* The device's context is current. */
 weft_status gpu_module_load(struct gpu_module *module, const struct gpu_device *device);
 void gpu_module_unload(struct gpu_module *module);
-
-/* Whether kernels of this code that begin with GRID_WAIT() can be launched early. NULL: the code of
- * a build without kernels, which is that of the stand-in for the driver. */
-bool gpu_starts_early(const struct gpu_device *device, const struct gpu_code *code);
 
 /* Launches a kernel. early: it may start before the earlier work of the stream has ended, and waits
  * for that itself. */

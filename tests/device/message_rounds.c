@@ -29,9 +29,6 @@
 /* The kernel becomes a device function. */
 #undef KERNEL_OF_512
 #define KERNEL_OF_512 WEFT_DEVICE void
-/* Nothing runs before it, and a program's PTX is for GPUs that lack the instruction. */
-#undef GRID_WAIT
-#define GRID_WAIT() ((void)0)
 
 /* The macros below change only the text of the kernel. */
 #if REMOVED == REMOVED_fence

@@ -122,8 +122,7 @@ static void kernels_unpacked(void **state)
         if (!code->ptx) {
             assert_memory_equal(content, "\177ELF", 4);
         } else {
-            bool early = code->image == gpu_coll_kernels_image.image ||
-                         code->image == gpu_kernels_image.image;
+            bool early = code->image == gpu_coll_kernels_image.image;
             assert_non_null(strstr(content, "\n.version 7.8 // 6.4\n.target sm_90 // sm_70\n"));
             assert_int_equal(strstr(content, "griddepcontrol.wait") != NULL, early);
             gpu_ptx_lower(content);

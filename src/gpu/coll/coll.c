@@ -15,6 +15,18 @@ static const char *const coll_kernel_names[COLL_KERNEL_COUNT] = {
 #undef COLL_KERNEL_NAME
 };
 
+/* Whether kernels of this code can be launched early. NULL: the code of a build without kernels,
+ * which is that of the stand-in for the driver. */
+static bool starts_early(const struct gpu_device *device, const struct gpu_code *code)
+{
+    enum {
+        WAIT_ARCH = 90, /* code for this compute capability times 10 on has GRID_WAIT() */
+        EARLY_VERSION = 12 * 1000 + 30, /* of CUDA: since then such launches can be captured */
+    };
+    return (!code || code->arch >= WAIT_ARCH) && device->driver->LaunchKernelEx &&
+           device->driver->driver_version >= EARLY_VERSION;
+}
+
 static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
 {
     const struct gpu_code *code;
@@ -33,7 +45,7 @@ static weft_status load_coll_kernels(struct gpu *gpu, struct gpu_coll *coll)
     if (!status)
         log_debug(LOG_COLL, "GPU %d: kernels of collectives from the %s", gpu->device.ordinal,
                   gpu_code_kind(code));
-    coll->early = !status && gpu_starts_early(&gpu->device, code);
+    coll->early = !status && starts_early(&gpu->device, code);
     gpu_leave(&gpu->device);
     return status;
 }
