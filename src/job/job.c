@@ -158,6 +158,8 @@ static weft_status make_segments(struct weft_job *job, const struct init_record 
                          job->npes);
     for (int s = 0; s < SEG_COUNT; s++)
         job->paths.sizes[s] = job->segments[s].size;
+    job->paths.areas_offset = device_areas_offset(job->npes);
+    job->paths.areas_end = prove_lines_offset(job->npes);
     job->paths.words_offset = words_offset(job->npes);
     job->paths.mail_offset = mail_offset(job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)

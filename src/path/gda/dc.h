@@ -15,8 +15,8 @@
  * request fails, those behind it that name other targets have therefore not begun, and are posted
  * again to a new initiator. Those that name the same target ("run") may have been executed. No NIC
  * counts what it has executed by DC, so this PE writes marks, sequence numbers in memory of the
- * peer: one before the first request of a run whose repetition could be seen, but for flags of the
- * library, and one behind each atomic. */
+ * peer: one before the first request of a run whose repetition could be seen, but for flags and
+ * payloads of the library, and one behind each atomic. */
 #ifndef WEFT_PATH_GDA_DC_H
 #define WEFT_PATH_GDA_DC_H
 
@@ -198,9 +198,12 @@ bool gda_dc_read_completions(struct gda_initiator *initiator, struct gda_dc_faul
  * since. */
 bool gda_dc_is_seen_twice(const void *request);
 
-/* Whether such a request writes a flag of the library, in the system segment of PE pe. Only this PE
- * writes that flag, and a greater one each time, so what the PE has shows whether it was
- * executed. */
+/* Whether such a request writes to mailboxes or areas in the system segment of PE pe (see struct
+ * path_world): a flag, or what a flag behind it reports. */
+bool gda_dc_is_of_library(const struct gda *gda, int pe, const void *request);
+
+/* Whether it writes a flag. Only this PE writes that flag, and a greater one each time, so what the
+ * PE has shows whether it was executed. */
 bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request);
 
 /* Writes the doorbell record, and rings the doorbell. */

@@ -94,6 +94,7 @@ struct dc_request {
     struct gda_wqe wqe;
     bool is_mark, is_test; /* of the words by which the way is tested */
     bool is_flag;          /* gda_dc_is_flag() */
+    bool is_payload;       /* of the library, in the form of a value: data, which a flag reports */
     uint32_t blocks;       /* in the initiator's ring */
     _Alignas(16) char plain[GDA_WQE_BLOCKS_MOST * WEFT_DEV_GDA_BLOCK];
 };
@@ -124,7 +125,7 @@ static void read_request(const struct gda *gda, const struct gda_initiator *init
            (size_t)(all - left_out - 1) * WEFT_DEV_GDA_SEGMENT);
     request->blocks = gda_dc_blocks(all);
     request->wqe = gda_wqe_head(&queue, request->plain);
-    request->is_mark = request->is_test = request->is_flag = false;
+    request->is_mark = request->is_test = request->is_flag = request->is_payload = false;
     if (!request->wqe.message)
         return;
     gda_wqe_data(request->plain, &bytes);
@@ -133,12 +134,14 @@ static void read_request(const struct gda *gda, const struct gda_initiator *init
         request->is_test = bytes == sizeof(uint64_t);
     } else {
         request->is_flag = gda_dc_is_flag(gda, pe, request->plain);
+        request->is_payload = !request->is_flag && gda_dc_is_of_library(gda, pe, request->plain);
     }
 }
 
 static bool is_seen_twice(const struct dc_request *request)
 {
-    return !request->is_mark && !request->is_test && gda_dc_is_seen_twice(request->plain);
+    return !request->is_mark && !request->is_test && !request->is_payload &&
+           gda_dc_is_seen_twice(request->plain);
 }
 
 static weft_status execute(struct gda_failover *f, const struct gda_initiator *initiator, int pe,

@@ -163,13 +163,30 @@ bool gda_dc_is_seen_twice(const void *request)
     }
 }
 
-bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
+/* Offset in the system segment of PE pe of what a request writes there. */
+static uint64_t system_offset(const struct gda *gda, int pe, const void *request)
 {
-    const uint64_t system = gda->bases[(size_t)pe * SEG_COUNT + SEG_SYSTEM];
     uint64_t address;
     memcpy(&address, (const char *)request + WEFT_DEV_GDA_SEGMENT, sizeof address);
-    return opcode_of(request) == WEFT_DEV_GDA_WRITE && gda_dc_is_seen_twice(request) &&
-           be64toh(address) - system < gda->world->sizes[SEG_SYSTEM];
+    return opcode_of(request) == WEFT_DEV_GDA_WRITE
+               ? be64toh(address) - gda->bases[(size_t)pe * SEG_COUNT + SEG_SYSTEM]
+               : UINT64_MAX;
+}
+
+bool gda_dc_is_of_library(const struct gda *gda, int pe, const void *request)
+{
+    return system_offset(gda, pe, request) < gda->world->areas_end;
+}
+
+bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
+{
+    enum { LINE = 64 };
+    const uint64_t at = system_offset(gda, pe, request);
+    uint32_t bytes;
+    memcpy(&bytes, (const char *)request + 2 * WEFT_DEV_GDA_SEGMENT, sizeof bytes);
+    return gda_dc_is_of_library(gda, pe, request) &&
+           (be32toh(bytes) & 0x7fffffff) == sizeof(uint64_t) &&
+           at % (at < gda->world->areas_offset ? LINE : sizeof(uint64_t)) == 0;
 }
 
 /* -------------------------------------------------------------------------------------- posting */
@@ -203,7 +220,7 @@ static void post_request(const struct gda *gda, struct gda_initiator *initiator,
     const char *request = weft_dev_gda_block(&initiator->scratch, base);
     /* A test uses the words of marks: a mark behind it would change what a repeated read finds. */
     const bool marks = gda->failover && gda_link_of(gda, pe) == GDA_LINK_DC &&
-                       gda_dc_is_seen_twice(request) && !gda_dc_is_flag(gda, pe, request);
+                       gda_dc_is_seen_twice(request) && !gda_dc_is_of_library(gda, pe, request);
     if (begins_run(initiator, pe))
         initiator->marked = false;
     if (marks && !initiator->marked)
