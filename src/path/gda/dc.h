@@ -202,8 +202,8 @@ bool gda_dc_is_seen_twice(const void *request);
  * path_world): a flag, or what a flag behind it reports. */
 bool gda_dc_is_of_library(const struct gda *gda, int pe, const void *request);
 
-/* Whether it writes a flag. Only this PE writes that flag, and a greater one each time, so what the
- * PE has shows whether it was executed. */
+/* Whether it writes a flag, inline. Only this PE writes that flag, and a greater one each time, so
+ * what the PE has shows whether it was executed. */
 bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request);
 
 /* Writes the doorbell record, and rings the doorbell. */

@@ -181,11 +181,11 @@ bool gda_dc_is_of_library(const struct gda *gda, int pe, const void *request)
 bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
 {
     enum { LINE = 64 };
+    const uint32_t inline_word = 1u << 31 | sizeof(uint64_t);
     const uint64_t at = system_offset(gda, pe, request);
     uint32_t bytes;
     memcpy(&bytes, (const char *)request + 2 * WEFT_DEV_GDA_SEGMENT, sizeof bytes);
-    return gda_dc_is_of_library(gda, pe, request) &&
-           (be32toh(bytes) & 0x7fffffff) == sizeof(uint64_t) &&
+    return gda_dc_is_of_library(gda, pe, request) && be32toh(bytes) == inline_word &&
            at % (at < gda->world->areas_offset ? LINE : sizeof(uint64_t)) == 0;
 }
 
