@@ -195,6 +195,9 @@ enum config_type {
       "Form of dispatch and combine: auto (short for few tokens on GPUs, relays between nodes "    \
       "where they save time), long, short where its kernels can, direct (no relays), or relay "    \
       "(relays wherever nodes have several members).")                                             \
+    X(TEST_COLL_BUFFER, CONFIG_SIZE, "256K", NULL,                                                 \
+      "Largest vector of a reduction that passes through a buffer in host memory where members "   \
+      "do not reach each other's memory, in bytes up to 256K.")                                    \
     X(TEST_COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                            \
       "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
       "driver's copy.")

@@ -119,9 +119,14 @@ static weft_status compare_records(const struct weft_job *job, const struct init
     return WEFT_OK;
 }
 
-size_t prove_lines_offset(int npes)
+size_t reduce_buffers_offset(int npes)
 {
     return (device_areas_offset(npes) + team_areas_bytes(npes, TEAM_SLOTS) + 63) & ~(size_t)63;
+}
+
+size_t prove_lines_offset(int npes)
+{
+    return reduce_buffers_offset(npes) + REDUCE_BUFFERS * sizeof(struct reduce_buffer);
 }
 
 size_t choices_offset(int npes)
@@ -159,7 +164,8 @@ static weft_status make_segments(struct weft_job *job, const struct init_record 
     for (int s = 0; s < SEG_COUNT; s++)
         job->paths.sizes[s] = job->segments[s].size;
     job->paths.areas_offset = device_areas_offset(job->npes);
-    job->paths.areas_end = prove_lines_offset(job->npes);
+    job->paths.areas_end = reduce_buffers_offset(job->npes);
+    job->paths.buffers_end = prove_lines_offset(job->npes);
     job->paths.words_offset = words_offset(job->npes);
     job->paths.mail_offset = mail_offset(job->npes);
     for (int slot = 0; slot < job->boot->local_npes; slot++)

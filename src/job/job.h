@@ -233,11 +233,22 @@ static inline size_t device_areas_offset(int npes)
     return (team_area_offset(TEAM_SLOTS, npes) + 127) & ~(size_t)127;
 }
 
+/* Memory for reductions of a team whose elements pass through host memory
+ * (ops/coll/reduce_buffered.c): elements of this member, and the result. Teams with higher slots
+ * have none. */
+enum { REDUCE_BUFFERS = 8, REDUCE_BUFFER_BYTES = 256 * 1024 };
+struct reduce_buffer {
+    _Alignas(64) char from[REDUCE_BUFFER_BYTES];
+    char to[REDUCE_BUFFER_BYTES];
+};
+
+/* Offset of struct reduce_buffer [REDUCE_BUFFERS], by slot of the team, behind all areas. */
+size_t reduce_buffers_offset(int npes);
+
 /* Offset of struct box_choices, the last part of a PE's system segment. */
 size_t choices_offset(int npes);
 
-/* Offset of the lines into which other PEs write when they test their paths to this PE, after all
- * areas. */
+/* Offset of the lines into which other PEs write when they test their paths to this PE. */
 size_t prove_lines_offset(int npes);
 
 /* Whether this thread may use contexts of other threads (WEFT_CTX_PRIVATE), because it completes

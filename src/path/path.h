@@ -80,10 +80,11 @@ struct path_world {
      * the path of the pair. */
     enum path_id atomics[MEMORY_KINDS];
     size_t sizes[SEG_COUNT]; /* bytes of each PE's part of the host segments */
-    /* In the system segment: where mailboxes of teams end and areas of device code begin, and where
-     * these end. Flags, which grow and have one writer each, are the first words of cache lines in
-     * mailboxes, and all words of 8 bytes that PEs write to areas of others. */
-    size_t areas_offset, areas_end;
+    /* In the system segment: where mailboxes of teams end and areas of device code begin, where
+     * these end and buffers of reductions begin, and where these end. Flags, which grow and have
+     * one writer each, are the first words of cache lines in mailboxes, and all words of 8 bytes
+     * that PEs write to areas of others. Payloads of mailboxes and buffers are data. */
+    size_t areas_offset, areas_end, buffers_end;
     size_t words_offset;    /* in the system segment: [npes][PATH_WORDS_BYTES], by sender */
     size_t mail_offset;     /* in the system segment: [npes][PATH_MAIL_BYTES], by sender */
     uint64_t wait_limit_ns; /* limit of any wait; 0: none */

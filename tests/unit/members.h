@@ -41,7 +41,7 @@ static struct member {
     struct team_nodes nodes;
     struct box box;
     char *map[3 * MOST_MEMBERS][SEG_COUNT];
-    struct mailbox system[MOST_MEMBERS], *at[MOST_MEMBERS];
+    struct mailbox *system, *at[MOST_MEMBERS]; /* system: mailboxes begin the system segment */
     struct late puts[MOST_LATE], gets[MOST_LATE];
     int late_puts, late_gets;
     struct box_wait wait;
@@ -119,6 +119,13 @@ static struct member *member_of_pe(int pe)
     return NULL;
 }
 
+/* Whether the address is in the buffers of reductions of the running member. */
+static bool is_buffer(const struct member *self, const void *address)
+{
+    size_t at = (size_t)((const char *)address - (char *)self->system);
+    return at - reduce_buffers_offset(3 * MOST_MEMBERS) < sizeof(struct reduce_buffer);
+}
+
 /* Translates a symmetric address of the running member into the address at `pe`. */
 static char *there(const void *address, int pe)
 {
@@ -127,7 +134,7 @@ static char *there(const void *address, int pe)
     size_t in_system = (size_t)((const char *)address - (char *)self->system);
     if (in_heap < MEMBER_HEAP)
         return other->heap + in_heap;
-    assert_true(in_system < sizeof self->system);
+    assert_true(in_system < sizeof(struct mailbox[MOST_MEMBERS]) || is_buffer(self, address));
     return (char *)other->system + in_system;
 }
 
@@ -169,7 +176,7 @@ weft_status __wrap_weft_put(weft_ctx *ctx, void *dst, const void *src, size_t by
     char *to = there(dst, pe);
     size_t in_heap = (size_t)((char *)dst - crowd.now->heap);
     count_bytes(pe, bytes);
-    if (in_heap < MEMBER_HEAP)
+    if (in_heap < MEMBER_HEAP || is_buffer(crowd.now, dst))
         put_late(crowd.now->puts, &crowd.now->late_puts, to, src, bytes, true);
     else
         memcpy(to, src, bytes);
@@ -428,6 +435,7 @@ static void make_member(const struct layout *layout, int me)
         m->team.direct &= mapped;
         m->at[i] = mapped ? &members[i].system[me] : NULL;
         m->map[crowd.pes[i]][SEG_HEAP] = mapped ? members[i].heap : NULL;
+        m->map[crowd.pes[i]][SEG_SYSTEM] = mapped ? (char *)members[i].system : NULL;
     }
     m->job.paths.map = m->map;
 }
@@ -435,17 +443,22 @@ static void make_member(const struct layout *layout, int me)
 /* Resets everything except the contents of memory. */
 static void crowd_begin(const struct layout *layout)
 {
-    static char *heaps;
-    if (!heaps)
+    const size_t system = prove_lines_offset(3 * MOST_MEMBERS);
+    static char *heaps, *systems;
+    if (!heaps) {
         heaps = mmap(NULL, (size_t)MOST_MEMBERS * MEMBER_HEAP, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        systems = mmap(NULL, (size_t)MOST_MEMBERS * system, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
     memset(&crowd, 0, sizeof crowd);
     crowd.layout = *layout;
     crowd.failed = -1;
     crowd.random = 7;
     for (int i = 0; i < layout->n; i++) {
         crowd.pes[i] = (i * 5 + 3) % (3 * MOST_MEMBERS);
-        memset(members[i].system, 0, sizeof members[i].system);
+        members[i].system = (struct mailbox *)(void *)(systems + (size_t)i * system);
+        memset(members[i].system, 0, sizeof(struct mailbox[MOST_MEMBERS]));
         members[i].heap = heaps + (size_t)i * MEMBER_HEAP;
         members[i].late_puts = members[i].late_gets = 0;
         members[i].calls_after = members[i].reported = 0;

@@ -11,7 +11,10 @@
 
 #include "tests/unit/members.h"
 
+#include "base/config.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { GUARD = 64, FROM = 128 + GUARD, TO = (12 << 20) + 64, FILL = 0x5a };
 
@@ -202,6 +205,12 @@ static void body(int me)
     m->arrived = !m->status && crowd.failed < 0 && has_arrived(me);
 }
 
+static void use_buffers(bool use)
+{
+    setenv("WEFT_TEST_COLL_BUFFER", use ? "256K" : "0", 1);
+    config_reset();
+}
+
 static void check(size_t number)
 {
     for (int i = 0; i < layouts[row->layout].n; i++) {
@@ -302,6 +311,7 @@ static const struct row rows[] = {
 static void results_have_the_bits_of_the_order_of_the_team(void **state)
 {
     (void)state;
+    use_buffers(false);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row = &rows[i];
         crowd_begin(&layouts[row->layout]);
@@ -319,11 +329,56 @@ static void results_have_the_bits_of_the_order_of_the_team(void **state)
     }
 }
 
-static void a_call_that_fails_ends_the_part_of_its_member(void **state)
+/* Row k of these, of layouts with nodes and what passes through a buffer: number of calls, bytes
+ * that cross. */
+static const struct row buffered[] = {
+    {ALLREDUCE, 3, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 62, 16048},
+    {SCALED, 3, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 62, 8048},
+    {WEIGHTED, 3, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 62, 8048},
+    {EACH, 3, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 62, 26672},
+    {EACH_SCALED, 3, 0, WEFT_FLOAT, WEFT_SUM, 77, true, 62, 6192},
+    {EACH_WEIGHTED, 3, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 62, 6192},
+    {ONE, 3, 2, WEFT_INT32, WEFT_SUM, 333, false, 46, 5360},
+    {ONE_SCALED, 3, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 46, 1264},
+    {ONE_WEIGHTED, 3, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 46, 1264},
+    {ONE, 4, 2, WEFT_INT32, WEFT_SUM, 333, false, 48, 10688},
+    {ALLREDUCE, 5, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 112, 128256},
+    {SCALED, 5, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 112, 84296},
+    {WEIGHTED, 5, 0, WEFT_FLOAT, WEFT_SUM, 501, true, 112, 84296},
+    {EACH, 5, 0, WEFT_FLOAT, WEFT_AVG, 333, false, 112, 226568},
+    {EACH_SCALED, 5, 0, WEFT_FLOAT, WEFT_SUM, 77, true, 112, 52488},
+    {EACH_WEIGHTED, 5, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 112, 52488},
+    {ONE, 5, 2, WEFT_INT32, WEFT_SUM, 333, false, 96, 45416},
+    {ONE_SCALED, 5, 1, WEFT_FLOAT, WEFT_SUM, 77, true, 96, 10600},
+    {ONE_WEIGHTED, 5, 0, WEFT_FLOAT, WEFT_SUM, 77, false, 96, 10600},
+    {EACH, 3, 0, WEFT_FLOAT, WEFT_SUM, 13107, false, 62, 1048592},
+    {ALLREDUCE, 5, 0, WEFT_BFLOAT16, WEFT_AVG, 65536, true, 112, 8388736},
+};
+
+static void buffers_have_the_same_bits(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        row = &rows[i];
+    use_buffers(true);
+    for (size_t i = 0; i < sizeof buffered / sizeof *buffered; i++) {
+        row = &buffered[i];
+        crowd_begin(&layouts[row->layout]);
+        for (int again = 0; again < 2; again++) {
+            fill();
+            for (size_t k = 0; k < source_n(); k++)
+                expected(k, results + k * element());
+            crowd_run(body);
+            check(i);
+        }
+        if (crowd.calls != row->calls || crowd.crossed != row->crossed)
+            fail_msg("row %zu: %d, %zu", i, crowd.calls, crowd.crossed);
+        assert_int_equal(crowd.memory, 0);
+    }
+}
+
+static void fail_calls_of(const struct row *first, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        row = &first[i];
         int calls = row->n > 10000 ? 12 : row->calls;
         if (row->n > 10000 && row->n != 130003)
             continue;
@@ -347,9 +402,19 @@ static void a_call_that_fails_ends_the_part_of_its_member(void **state)
     }
 }
 
+static void a_call_that_fails_ends_the_part_of_its_member(void **state)
+{
+    (void)state;
+    use_buffers(false);
+    fail_calls_of(rows, sizeof rows / sizeof *rows);
+    use_buffers(true);
+    fail_calls_of(buffered, sizeof buffered / sizeof *buffered);
+}
+
 static void a_member_without_memory_says_so(void **state)
 {
     (void)state;
+    use_buffers(false);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct layout layout = layouts[rows[i].layout];
         row = &rows[i];
@@ -440,6 +505,7 @@ static void arguments_that_are_wrong_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_have_the_same_bits),
         cmocka_unit_test(results_have_the_bits_of_the_order_of_the_team),
         cmocka_unit_test(a_call_that_fails_ends_the_part_of_its_member),
         cmocka_unit_test(a_member_without_memory_says_so),

@@ -69,13 +69,14 @@ static void values_are_aligned(void **state)
         }
 }
 
-/* Mailboxes up to 0x3000, areas of device code from there to 0x5008; PE 1 has them elsewhere than
- * PE 0. */
+/* Mailboxes up to 0x3000, areas of device code from there to 0x5008, buffers up to 0x6040; PE 1 has
+ * them elsewhere than PE 0. */
 static void flags_are_known_by_their_place(void **state)
 {
     enum { SYSTEM = 0x10000000 };
     static uint64_t bases[NPES * SEG_COUNT];
-    static const struct path_world world = {.areas_offset = 0x3000, .areas_end = 0x5008};
+    static const struct path_world world = {
+        .areas_offset = 0x3000, .areas_end = 0x5008, .buffers_end = 0x6040};
     const struct gda gda = {.world = &world, .bases = bases};
     static const struct {
         uint64_t at;
@@ -86,7 +87,8 @@ static void flags_are_known_by_their_place(void **state)
         {0x1240, 4, true, false},  {0x1240, 16, true, false}, {0x2fc0, 8, true, true},
         {0x2ff8, 8, true, false},  {0x3000, 8, true, true},   {0x3008, 8, true, true},
         {0x300c, 8, true, false},  {0x3010, 16, true, false}, {0x5000, 8, true, true},
-        {0x5008, 8, false, false}, {0x5040, 8, false, false}, {(uint64_t)-64, 8, false, false},
+        {0x5008, 8, true, false},  {0x5040, 8, true, false},  {0x6038, 8, true, false},
+        {0x6040, 8, false, false}, {0x6080, 8, false, false}, {(uint64_t)-64, 8, false, false},
     };
     char request[4 * WEFT_DEV_GDA_SEGMENT];
     (void)state;

@@ -174,11 +174,36 @@ weft_status coll_scaled(const char *function, struct weft_team *team, weft_type 
 weft_status coll_exchange_factors(struct weft_team *team, enum box_operation operation,
                                   const struct combiner *c, long double **factors);
 
-/* A reduction on any memory (reduce_pull.c). root: COLL_EVERYWHERE (n elements, result at every
- * member), COLL_EACH (n elements for each member), or the one member that gets the result. */
+/* A reduction on any memory. root: COLL_EVERYWHERE (n elements, result at every member), COLL_EACH
+ * (n elements for each member), or the one member that gets the result. */
 enum { COLL_EVERYWHERE = -1, COLL_EACH = -2 };
-weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                             const void *src, size_t n, const struct combiner *combiner, int root);
+struct coll_any_reduction {
+    enum box_operation operation;
+    void *dst;
+    const void *src;
+    size_t n;
+    const struct combiner *c;
+    int root;
+    uint64_t phase; /* of the call */
+};
+
+/* By the fastest of three ways: through a buffer of the team, from node to node on the GPUs
+ * (nodes_gpu.h), or each member gets the elements of all others. */
+weft_status coll_reduce_any(struct weft_team *team, const struct coll_any_reduction *what);
+weft_status coll_pull_reduce(struct weft_team *team, const struct coll_any_reduction *what);
+
+/* A reduction of symmetric host memory, by the algorithm that serves the team. The combiner has a
+ * function, and is no scaled sum; both sides are aligned for the type. */
+weft_status coll_reduce_ranges(struct weft_team *team, const struct combiner *c,
+                               struct symmetric_range to, struct symmetric_range from, size_t n,
+                               uint64_t phase);
+
+/* A reduction through a buffer of the team in host memory (reduce_buffered.c), and whether that is
+ * faster: the vector is small, and the reduction goes by node, or is one of GPU memory. The same
+ * answer at every member. */
+size_t coll_buffer_bytes(void); /* of the longest vector */
+bool coll_reduce_is_buffered(const struct weft_team *team, const struct coll_any_reduction *what);
+weft_status coll_buffered_reduce(struct weft_team *team, const struct coll_any_reduction *what);
 
 /* Puts this member's block to `to` at `member`. Does nothing where the block already lies there. */
 weft_status coll_put_block(struct weft_team *team, int member, char *to, const char *block,
@@ -260,6 +285,12 @@ struct coll_nodes_reduction {
     const struct combiner *c; /* its `combine` is not NULL, and it is no scaled sum */
     struct symmetric_range from, to;
 };
+
+/* Whether coll_nodes_reduce() gives the bits of the team's order. */
+static inline bool coll_nodes_keep_order(const struct weft_team *team, weft_type type)
+{
+    return team->nodes && (team->nodes->in_order || reduce_any_order(type));
+}
 
 weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
                               size_t n, uint64_t phase);

@@ -29,7 +29,7 @@ struct fold {
     char *dst;
     const char *src;
     bool in_place;     /* dst is the own block of src */
-    int root;          /* as in coll_pull_reduce() */
+    int root;          /* of struct coll_any_reduction */
     size_t n;          /* elements of the vector, or of a block */
     int owners, owner; /* `owner`: local rank */
     size_t per_chunk;  /* elements */
@@ -272,15 +272,15 @@ static size_t chunk_elements(const struct fold *f, size_t n)
     return elements < most ? elements : most / per_line * per_line;
 }
 
-bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct combiner *c, const void *dst,
-                            const void *src)
+bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_reduction *what)
 {
     const struct gpu *gpu = team->job->gpu;
+    const struct combiner *c = what->c;
     const size_t unit = c->element > 8 ? 8 : c->element;
-    return team->nodes && (team->nodes->in_order || reduce_any_order(c->type)) &&
-           c->type != WEFT_LONG_DOUBLE && gpu && gpu_heap_covers(&gpu->heap, dst) &&
-           gpu_heap_covers(&gpu->heap, src) && (uintptr_t)dst % unit == 0 &&
-           (uintptr_t)src % unit == 0 && coll_kernel_runs(team);
+    return coll_nodes_keep_order(team, c->type) && c->type != WEFT_LONG_DOUBLE && gpu &&
+           gpu_heap_covers(&gpu->heap, what->dst) && gpu_heap_covers(&gpu->heap, what->src) &&
+           (uintptr_t)what->dst % unit == 0 && (uintptr_t)what->src % unit == 0 &&
+           coll_kernel_runs(team);
 }
 
 weft_status coll_gpu_nodes_load(const struct weft_team *team)
@@ -306,24 +306,25 @@ static weft_status meet_to_fold(const struct fold *f, bool *same)
                                 : coll_sync(team, f->operation);
 }
 
-weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                                  const void *src, size_t n, const struct combiner *c, int root)
+weft_status coll_gpu_nodes_reduce(struct weft_team *team, const struct coll_any_reduction *what)
 {
     const struct team_nodes *nodes = team->nodes;
+    const struct combiner *c = what->c;
+    const size_t n = what->n;
+    const char *own = (const char *)what->src + (size_t)team->me * n * c->element;
+    const bool each = what->root == COLL_EACH;
     struct fold f = {.team = team,
                      .nodes = nodes,
                      .c = c,
-                     .operation = operation,
-                     .dst = dst,
-                     .src = src,
-                     .in_place = root == COLL_EACH &&
-                                 dst == (const char *)src + (size_t)team->me * n * c->element,
-                     .root = root,
+                     .operation = what->operation,
+                     .dst = what->dst,
+                     .src = what->src,
+                     .in_place = each && what->dst == own,
+                     .root = what->root,
                      .n = n,
                      .owners = nodes->least,
                      .owner = nodes->local_me,
                      .slots = coll_slots_of(team, SLOTS)};
-    const bool each = root == COLL_EACH;
     const size_t longest = each ? n : slice_most(n * c->element, f.owners) / c->element;
     const uint64_t more_nodes = (uint64_t)last_node(&f);
     long double *factors = NULL;
@@ -332,7 +333,7 @@ weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation ope
     f.count = f.chunks * (each ? count_blocks(&f, f.owner) : 1);
     weft_status status = gpu_coll_load(team->job->gpu);
     if (!status)
-        status = coll_exchange_factors(team, operation, c, &factors);
+        status = coll_exchange_factors(team, f.operation, c, &factors);
     f.factors = factors;
     /* All sources are ready then, and no slot is in use. */
     bool same = true;
@@ -340,13 +341,14 @@ weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation ope
         status = meet_to_fold(&f, &same);
     if (!status && !same) {
         free(factors);
-        return coll_pull_reduce(team, operation, dst, src, n, c, root);
+        return coll_pull_reduce(team, what);
     }
     f.phase = team->sequence + 1;
     team->sequence += f.chunks * (each ? count_blocks(&f, 0) : 1) + 2 * more_nodes;
-    const uint64_t behind = root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
+    const uint64_t behind =
+        f.root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
     for (uint64_t step = 0; f.owner < f.owners && step < f.count + behind && !status; step++)
         status = run_step(&f, step, behind);
     free(factors);
-    return coll_finish_puts(team, operation, status);
+    return coll_finish_puts(team, f.operation, status);
 }

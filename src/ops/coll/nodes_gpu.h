@@ -28,16 +28,13 @@ weft_status coll_gpu_nodes_collect(struct weft_team *team, enum box_operation op
 
 /* Whether coll_gpu_nodes_reduce() can serve: both sides are in the GPU heap, the GPUs run kernels,
  * and the order of the team permits it. The same answer at every member. */
-bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct combiner *c, const void *dst,
-                            const void *src);
+bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_reduction *what);
 
 /* Loads the kernel of reductions, before one is called in stream order: to load it waits for other
  * streams, and the stream of a host callback waits for the callback. */
 weft_status coll_gpu_nodes_load(const struct weft_team *team);
 
-/* A reduction, with the arguments of coll_pull_reduce(). */
-weft_status coll_gpu_nodes_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                                  const void *src, size_t n, const struct combiner *c, int root);
+weft_status coll_gpu_nodes_reduce(struct weft_team *team, const struct coll_any_reduction *what);
 
 /* ------------------------------------------------------------------- parts of both files */
 

@@ -32,14 +32,19 @@ struct reduction {
     struct symmetric_range from, to;
 };
 
-static weft_status reduce_small(const struct reduction *reduction, void *dst, const void *src,
-                                size_t n)
+static char *own_pointer(struct weft_team *team, struct symmetric_range range)
+{
+    return team->job->segments[range.segment].base + range.offset;
+}
+
+static weft_status reduce_small(const struct reduction *reduction, size_t n)
 {
     _Alignas(16) char all[SMALL_STACK_BYTES];
     _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
     size_t bytes = n * reduction->c->element;
-    weft_status status = coll_exchange(team, BOX_OP_ALLREDUCE, src, all, bytes);
+    weft_status status =
+        coll_exchange(team, BOX_OP_ALLREDUCE, own_pointer(team, reduction->from), all, bytes);
     if (status)
         return status;
     access_copy(acc, all, bytes);
@@ -48,7 +53,7 @@ static weft_status reduce_small(const struct reduction *reduction, void *dst, co
         reduction->c->combine(acc, next, n);
     }
     reduce_end(reduction->c, acc, n, team->n);
-    access_copy(dst, acc, bytes);
+    access_copy(own_pointer(team, reduction->to), acc, bytes);
     return WEFT_OK;
 }
 
@@ -118,11 +123,6 @@ static struct symmetric_range tile_at(const struct fetched *f, struct symmetric_
                                       size_t tile)
 {
     return (struct symmetric_range){of.segment, of.offset + f->begin + tile * f->tile};
-}
-
-static char *own_pointer(struct weft_team *team, struct symmetric_range range)
-{
-    return team->job->segments[range.segment].base + range.offset;
 }
 
 static bool is_unmapped(struct weft_team *team, int member)
@@ -237,10 +237,27 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     return status ? status : sync_all(team, phase + 1);
 }
 
+weft_status coll_reduce_ranges(struct weft_team *team, const struct combiner *c,
+                               struct symmetric_range to, struct symmetric_range from, size_t n,
+                               uint64_t phase)
+{
+    const struct reduction reduction = {team, c, from, to};
+    const size_t bytes = n * c->element;
+    if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
+        return reduce_small(&reduction, n);
+    if (coll_nodes_keep_order(team, c->type)) {
+        struct coll_nodes_reduction what = {c, from, to};
+        return coll_nodes_reduce(team, &what, n, phase);
+    }
+    if (team->nodes)
+        return reduce_over_nodes(&reduction, n, phase);
+    return reduce_large(&reduction, n, phase);
+}
+
 static weft_status reduce_by(const char *name, struct weft_team *team, void *dst, const void *src,
                              size_t n, const struct combiner *c)
 {
-    struct reduction reduction = {.team = team, .c = c};
+    struct symmetric_range to, from;
     size_t bytes;
     if (__builtin_mul_overflow(n, c->element, &bytes))
         return base_fail(WEFT_ERR_RANGE, "%s: %zu elements are too many", name, n);
@@ -249,9 +266,9 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
         coll_begin(name, team, BOX_OP_ALLREDUCE, -1, bytes, reduce_detail(c), &phase);
     if (status || n == 0)
         return status;
-    status = coll_find_range(name, "dst", team, dst, bytes, &reduction.to);
+    status = coll_find_range(name, "dst", team, dst, bytes, &to);
     if (!status)
-        status = coll_find_range(name, "src", team, src, bytes, &reduction.from);
+        status = coll_find_range(name, "src", team, src, bytes, &from);
     if (status)
         return status;
     size_t apart = dst < src ? (size_t)((const char *)src - (const char *)dst)
@@ -266,22 +283,13 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, true, dst, src, bytes, c);
-    if (coll_gpu_nodes_reduces(team, c, dst, src))
-        return coll_gpu_nodes_reduce(team, BOX_OP_ALLREDUCE, dst, src, n, c, COLL_EVERYWHERE);
     if (!c->combine || c->op == WEFT_DEV_SCALED || coll_on_gpu(team, dst, src))
-        return coll_pull_reduce(team, BOX_OP_ALLREDUCE, dst, src, n, c, COLL_EVERYWHERE);
+        return coll_reduce_any(team, &(struct coll_any_reduction){BOX_OP_ALLREDUCE, dst, src, n, c,
+                                                                  COLL_EVERYWHERE, phase});
     if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
-    if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
-        return reduce_small(&reduction, dst, src, n);
-    if (team->nodes && (team->nodes->in_order || reduce_any_order(c->type))) {
-        struct coll_nodes_reduction what = {c, reduction.from, reduction.to};
-        return coll_nodes_reduce(team, &what, n, phase);
-    }
-    if (team->nodes)
-        return reduce_over_nodes(&reduction, n, phase);
-    return reduce_large(&reduction, n, phase);
+    return coll_reduce_ranges(team, c, to, from, n, phase);
 }
 
 WEFT_EXPORT weft_status weft_allreduce(weft_team *team, void *dst, const void *src, size_t n,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over any memory and any path: each member gets the elements that it combines from all
  * members, chunk by chunk, and puts the result into all destinations or its own. For cases that the
- * faster algorithms (reduce.c, the kernels of kernel.c) cannot serve: GPU memory that members
- * cannot access, types of 16 and 8 bits and scaled sums in host memory, and reducescatter. */
+ * faster algorithms (reduce.c, the kernels of kernel.c, nodes_fold.c) cannot serve, and vectors
+ * that are too long for a buffer: GPU memory that members cannot access, types of 16 and 8 bits and
+ * scaled sums in host memory, and reducescatter. */
 #include "ops/coll/kernel.h"
 #include "ops/coll/nodes_gpu.h"
 
@@ -87,10 +88,13 @@ weft_status coll_exchange_factors(struct weft_team *team, enum box_operation ope
     return coll_exchange(team, operation, &c->factor, *factors, sizeof **factors);
 }
 
-weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operation, void *dst,
-                             const void *src, size_t n, const struct combiner *c, int root)
+weft_status coll_pull_reduce(struct weft_team *team, const struct coll_any_reduction *what)
 {
     struct weft_ctx *ctx = team->job->system_ctx;
+    const enum box_operation operation = what->operation;
+    const struct combiner *c = what->c;
+    const size_t n = what->n;
+    const int root = what->root;
     bool everywhere = root == COLL_EVERYWHERE;
     size_t members = (size_t)team->n, me = (size_t)team->me;
     size_t per_chunk = CHUNK_BYTES / c->element, to_me = root == COLL_EACH ? n * me : 0;
@@ -112,8 +116,8 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
         status = coll_sync(team, operation);
     for (size_t at = first; at < last && !status; at += per_chunk) {
         size_t now = last - at < per_chunk ? last - at : per_chunk;
-        char *result, *to = (char *)dst + at * c->element;
-        status = combine_pulled(team, (const char *)src + (to_me + at) * c->element, now, c,
+        char *result, *to = (char *)what->dst + at * c->element;
+        status = combine_pulled(team, (const char *)what->src + (to_me + at) * c->element, now, c,
                                 factors, buffers, &result);
         for (size_t i = 0; i < (everywhere ? members : 1) && !status; i++)
             status = weft_put_nbi(ctx, to, result, now * c->element,
@@ -123,6 +127,14 @@ weft_status coll_pull_reduce(struct weft_team *team, enum box_operation operatio
     free(factors);
     free(buffers.in);
     return coll_finish_puts(team, operation, status);
+}
+
+weft_status coll_reduce_any(struct weft_team *team, const struct coll_any_reduction *what)
+{
+    if (coll_reduce_is_buffered(team, what))
+        return coll_buffered_reduce(team, what);
+    return coll_gpu_nodes_reduces(team, what) ? coll_gpu_nodes_reduce(team, what)
+                                              : coll_pull_reduce(team, what);
 }
 
 weft_status coll_scaled(const char *function, struct weft_team *team, weft_type type,
@@ -172,9 +184,8 @@ static weft_status reducescatter(const char *name, struct weft_team *team, void 
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_reduction(name, team, false, dst, src, bytes, c);
-    return coll_gpu_nodes_reduces(team, c, dst, src)
-               ? coll_gpu_nodes_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH)
-               : coll_pull_reduce(team, BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH);
+    return coll_reduce_any(
+        team, &(struct coll_any_reduction){BOX_OP_REDUCESCATTER, dst, src, n, c, COLL_EACH, phase});
 }
 
 WEFT_EXPORT weft_status weft_reducescatter(weft_team *team, void *dst, const void *src, size_t n,
@@ -238,9 +249,8 @@ static weft_status reduce(const char *name, struct weft_team *team, void *dst, c
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : coll_kernel_run(team, &request);
-    return coll_gpu_nodes_reduces(team, c, dst, src)
-               ? coll_gpu_nodes_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root)
-               : coll_pull_reduce(team, BOX_OP_REDUCE, dst, src, n, c, root);
+    return coll_reduce_any(
+        team, &(struct coll_any_reduction){BOX_OP_REDUCE, dst, src, n, c, root, phase});
 }
 
 WEFT_EXPORT weft_status weft_reduce(weft_team *team, void *dst, const void *src, size_t n,

@@ -175,7 +175,7 @@ static uint64_t system_offset(const struct gda *gda, int pe, const void *request
 
 bool gda_dc_is_of_library(const struct gda *gda, int pe, const void *request)
 {
-    return system_offset(gda, pe, request) < gda->world->areas_end;
+    return system_offset(gda, pe, request) < gda->world->buffers_end;
 }
 
 bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
@@ -185,7 +185,7 @@ bool gda_dc_is_flag(const struct gda *gda, int pe, const void *request)
     const uint64_t at = system_offset(gda, pe, request);
     uint32_t bytes;
     memcpy(&bytes, (const char *)request + 2 * WEFT_DEV_GDA_SEGMENT, sizeof bytes);
-    return gda_dc_is_of_library(gda, pe, request) && be32toh(bytes) == inline_word &&
+    return at < gda->world->areas_end && be32toh(bytes) == inline_word &&
            at % (at < gda->world->areas_offset ? LINE : sizeof(uint64_t)) == 0;
 }
 
