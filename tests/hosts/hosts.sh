@@ -246,7 +246,7 @@ pull_after() {
 under_load() {
     WEFT_HEAP_SIZE=4M WEFT_HCA=soft WEFT_RAILS=2 run 0 "$weft" run --hosts a,b --env SOFT_HCA_LINK=roce \
         --env SOFT_HCA_DEVICES=2 --env SOFT_HCA_ADDRESS=10.78.0.1,10.79.0.1,10.78.0.2,10.79.0.2 \
-        --env SOFT_HCA_ATOMICS=weak --env SOFT_HCA_LOG=none --env JOB_ROUNDS=300 "$build/bin/job_failover" none 0 -1
+        --env SOFT_HCA_ATOMICS=weak --env SOFT_HCA_LOG=none --env JOB_ROUNDS=800 "$build/bin/job_failover" none 0 -1
     grep -oE 'PE [01]: the longest round took [0-9]+ ms' "$out"
 }
 
