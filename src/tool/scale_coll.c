@@ -4,88 +4,21 @@
  * time, until it waits for a flag that has not been sent. Each PE has a clock of virtual time: a
  * flag that it waits for moves the clock to the arrival of that flag. No PE stores into the memory
  * of another one directly, so members of a node put and get as the slow functions of coll.h do. */
-#define coll_notify_slow     scale_notify
-#define coll_await_slow      scale_await
-#define coll_put_slow        scale_put
-#define coll_put_notify_slow scale_put_notify
-#define coll_packet_send     scale_packet_send
-#define coll_packet_await    scale_packet_await
-#define coll_nodes_sync      scale_nodes_sync
-#define coll_nodes_exchange  scale_nodes_exchange
-#define coll_nodes_compare   scale_nodes_compare
-#define coll_nodes_broadcast scale_nodes_broadcast
-#define coll_tree_broadcast  scale_tree_broadcast
-#define coll_nodes_reduce    scale_nodes_reduce
-#include "ops/coll/nodes.h"
-
-#define weft_get        scale_get
-#define weft_get_nbi    scale_get_nbi
-#define weft_quiet      scale_quiet
-#define weft_fence      scale_fence
-#define weft_put_signal scale_put_signal
-weft_status weft_get(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
-weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int pe);
-weft_status weft_quiet(weft_ctx *ctx);
-weft_status weft_fence(weft_ctx *ctx);
-weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t bytes,
-                            uint64_t *signal, uint64_t value, weft_signal_op op, int pe);
+#include "tool/scale_names.h"
 
 #include "ops/coll/nodes.c"
 #include "ops/coll/nodes_reduce.c"
 
 #include "base/status.h"
 #include "boot/boot.h"
-#include "gpu/gpu.h"
 #include "tool/coll_rates.h"
-#include "tool/scale_coll.h"
+#include "tool/scale_pe.h"
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define SCALE_PACKET (UINT64_C(1) << 63)
-
-enum { SCALE_STACK_BYTES = 131072, SCALE_PHASE = 1, SCALE_RADIX = 8 };
-
-/* A flag on its way to a PE, or there. */
-struct scale_flag {
-    int from;
-    uint64_t phase; /* of a packet: SCALE_PACKET plus its sequence number */
-    double arrives_ns;
-    unsigned char payload[PACKET_BYTES]; /* of a packet */
-};
-
-struct scale_pe {
-    struct weft_team team; /* must be first */
-    struct team_nodes nodes;
-    struct weft_job *job;
-    struct scale_team *all;
-    pthread_t thread;
-    sem_t turn;
-    double clock_ns, link_ns; /* link_ns: until which its link to other nodes is busy */
-    double gets_ns;           /* arrival of the last nonblocking get */
-    struct scale_flag *flags;
-    int flag_count, flag_size;
-    int awaited;            /* member that it waits for; -1: it does not wait */
-    uint64_t awaited_phase; /* the flag must have at least this phase */
-    bool ready, done, wrong;
-    uint32_t *memory; /* source, then destination */
-    weft_status status;
-};
-
-struct scale_team {
-    const struct tool_scale_job *job;
-    enum tool_scale_collective collective;
-    struct tool_scale_result *result;
-    struct scale_pe *pes;
-    struct team_nodes nodes;
-    struct mailbox *no_mailboxes;   /* flags stay 0: the simulation keeps them */
-    struct mailbox **no_mailbox_at; /* NULL for every member */
-    struct combiner combiner;
-    sem_t scheduler;
-    bool no_memory, ending;
-};
+enum { SCALE_STACK_BYTES = 131072, SCALE_RADIX = 8 };
 
 /* ------------------------------------------------------------------------------ one PE at a time
  */
@@ -93,16 +26,6 @@ struct scale_team {
 static struct scale_pe *pe_of_team(struct weft_team *team)
 {
     return (struct scale_pe *)team;
-}
-
-static struct scale_pe *pe_of_ctx(weft_ctx *ctx)
-{
-    return (struct scale_pe *)(void *)ctx;
-}
-
-static bool is_in_node(const struct scale_pe *pe, int other)
-{
-    return pe->team.nodes->of[other] == pe->team.nodes->mine;
 }
 
 static int rank_in_node(const struct scale_pe *pe, int other)
@@ -145,8 +68,7 @@ static void send_flag(struct scale_pe *pe, int from, int to, uint64_t phase, dou
     }
 }
 
-/* Time at which `bytes` bytes, or a flag, are at another PE. The sender's clock moves on. */
-static double send_message(struct scale_pe *pe, int to, size_t bytes)
+double scale_send(struct scale_pe *pe, int to, size_t bytes)
 {
     const struct tool_scale_job *job = pe->all->job;
     struct tool_scale_result *result = pe->all->result;
@@ -175,7 +97,7 @@ static void copy_to(struct scale_pe *pe, int to, size_t offset, const void *src,
 weft_status coll_notify_slow(struct weft_team *team, int member, uint64_t phase)
 {
     struct scale_pe *pe = pe_of_team(team);
-    send_flag(pe, team->me, member, phase, send_message(pe, member, 0), NULL, 0);
+    send_flag(pe, team->me, member, phase, scale_send(pe, member, 0), NULL, 0);
     return WEFT_OK;
 }
 
@@ -183,7 +105,7 @@ weft_status coll_put_slow(struct weft_team *team, int member, struct symmetric_r
                           const void *src, size_t bytes)
 {
     struct scale_pe *pe = pe_of_team(team);
-    send_message(pe, member, bytes);
+    scale_send(pe, member, bytes);
     copy_to(pe, member, to.offset, src, bytes);
     return WEFT_OK;
 }
@@ -192,7 +114,7 @@ weft_status coll_put_notify_slow(struct weft_team *team, int member, struct symm
                                  const void *src, size_t bytes, uint64_t phase, bool nbi)
 {
     struct scale_pe *pe = pe_of_team(team);
-    const double arrives_ns = send_message(pe, member, bytes);
+    const double arrives_ns = scale_send(pe, member, bytes);
     copy_to(pe, member, to.offset, src, bytes);
     send_flag(pe, team->me, member, phase, arrives_ns, NULL, 0);
     return WEFT_OK;
@@ -222,7 +144,7 @@ weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes
     struct scale_pe *pe = pe_of_ctx(ctx);
     const struct tool_scale_job *job = pe->all->job;
     const size_t offset = (size_t)((const char *)src - (char *)pe->memory);
-    double there_ns = send_message(pe, from, 0), back_ns;
+    double there_ns = scale_send(pe, from, 0), back_ns;
     if (is_in_node(pe, from)) {
         pe->clock_ns += (double)bytes * job->copy_ns;
         back_ns = pe->clock_ns;
@@ -260,8 +182,8 @@ weft_status coll_packet_send(struct weft_team *team, int member, uint64_t sequen
                              const void *payload, size_t bytes)
 {
     struct scale_pe *pe = pe_of_team(team);
-    send_flag(pe, team->me, member, SCALE_PACKET | sequence, send_message(pe, member, bytes),
-              payload, bytes);
+    send_flag(pe, team->me, member, SCALE_PACKET | sequence, scale_send(pe, member, bytes), payload,
+              bytes);
     return WEFT_OK;
 }
 
@@ -283,7 +205,7 @@ weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t by
     struct scale_pe *pe = pe_of_ctx(ctx);
     const size_t from =
         (size_t)((char *)signal - (char *)pe->team.mailboxes) / sizeof(struct mailbox);
-    send_flag(pe, (int)from, to, SCALE_PACKET | value, send_message(pe, to, bytes), src, bytes);
+    send_flag(pe, (int)from, to, SCALE_PACKET | value, scale_send(pe, to, bytes), src, bytes);
     return WEFT_OK;
 }
 
@@ -318,17 +240,20 @@ static weft_status perform_collective(struct scale_pe *pe)
     const size_t n = pe->all->job->elements, bytes = n * sizeof(uint32_t);
     const struct symmetric_range from = {SEG_HEAP, 0}, to = {SEG_HEAP, bytes};
     const struct coll_nodes_reduction reduction = {&pe->all->combiner, from, to};
+    const bool gpus = pe->all->gpus != NULL;
     switch (pe->all->collective) {
     case TOOL_SCALE_SYNC:
         return coll_nodes_sync(&pe->team, BOX_OP_BARRIER, SCALE_PHASE);
     case TOOL_SCALE_ALLOC:
         return perform_alloc(pe);
     case TOOL_SCALE_BROADCAST:
-        return coll_nodes_broadcast(&pe->team, to, pe->memory, bytes, 0, SCALE_PHASE);
+        return gpus ? scale_gpu_broadcast(pe, bytes)
+                    : coll_nodes_broadcast(&pe->team, to, pe->memory, bytes, 0, SCALE_PHASE);
     case TOOL_SCALE_ALLREDUCE:
     case TOOL_SCALE_ALLREDUCE_AVG:
     case TOOL_SCALE_ALLREDUCE_MIN:
-        return coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
+        return gpus ? scale_gpu_allreduce(pe, &reduction, n)
+                    : coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
     case TOOL_SCALE_COLLECTIVES:
         break;
     }
@@ -346,6 +271,21 @@ static void *run_scale_pe(void *argument)
     return NULL;
 }
 
+/* Pages that nothing touches cost nothing. */
+static bool make_scale_memory(struct scale_pe *pe)
+{
+    const size_t slots = pe->all->gpus ? scale_slot_bytes() : 0;
+    pe->heap_bytes = slots + (2 * pe->all->job->elements + 1) * sizeof *pe->memory;
+    pe->heap = mmap(NULL, pe->heap_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pe->heap == MAP_FAILED) {
+        pe->heap = NULL;
+        return false;
+    }
+    pe->memory = (uint32_t *)(void *)(pe->heap + slots);
+    return true;
+}
+
 static bool make_scale_pe(struct scale_team *all, int me)
 {
     struct scale_pe *pe = &all->pes[me];
@@ -355,12 +295,10 @@ static bool make_scale_pe(struct scale_team *all, int me)
     pe->nodes.mine = all->nodes.of[me];
     pe->nodes.local_me = me - all->nodes.first[pe->nodes.mine];
     pe->job = calloc(1, sizeof *pe->job);
-    pe->memory = calloc(2 * n + 1, sizeof *pe->memory);
-    if (!pe->job || !pe->memory)
+    if (!pe->job || !make_scale_memory(pe))
         return false;
     for (size_t i = 0; i < n; i++)
         pe->memory[i] = made_element(all->collective, me, i);
-    pe->clock_ns = all->job->start_ns;
     pe->job->segments[SEG_HEAP].base = (char *)pe->memory;
     pe->job->system_ctx = (struct weft_ctx *)(void *)pe;
     pe->team = (struct weft_team){.job = pe->job,
@@ -370,8 +308,11 @@ static bool make_scale_pe(struct scale_team *all, int me)
                                   .nodes = &pe->nodes,
                                   .radix = SCALE_RADIX,
                                   .leader = -1,
+                                  .sequence = SCALE_PHASE - 1 + TEAM_PHASES,
                                   .mailboxes = all->no_mailboxes,
                                   .mailbox_at = all->no_mailbox_at};
+    if (all->gpus)
+        scale_use_gpu(pe);
     pe->awaited = -1;
     pe->ready = true;
     return true;
@@ -486,9 +427,11 @@ static void free_scale_team(struct scale_team *all)
 {
     for (int i = 0; all->pes && i < all->job->pes; i++) {
         free(all->pes[i].job);
-        free(all->pes[i].memory);
+        if (all->pes[i].heap)
+            munmap(all->pes[i].heap, all->pes[i].heap_bytes);
         free(all->pes[i].flags);
     }
+    scale_free_gpus(all);
     free(all->pes);
     free(all->nodes.of);
     free(all->nodes.members);
@@ -539,7 +482,8 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
     if (all.no_mailboxes)
         memset(all.no_mailboxes, 0, n * sizeof *all.no_mailboxes);
     all.no_mailbox_at = calloc(n, sizeof(struct mailbox *));
-    bool good = all.pes && all.no_mailboxes && all.no_mailbox_at && make_scale_nodes(&all);
+    bool good = all.pes && all.no_mailboxes && all.no_mailbox_at && make_scale_nodes(&all) &&
+                (!job->gpus || scale_make_gpus(&all));
     for (int pe = 0; good && pe < job->pes; pe++)
         good = make_scale_pe(&all, pe);
     sem_init(&all.scheduler, 0, 0);
@@ -555,14 +499,21 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
 
 /* ------------------------------------------------------------------------------ costs of GPUs */
 
+/* Copies of 8 bytes and rates between host and GPU memory: 2 H200
+ * (docs/measurements/2026-11-22-h200-2.md). */
+static const double HOST_COPY_US = 5.6, HOST_GBPS = 50;
+
 void tool_scale_gpu_costs(struct tool_scale_job *job, char *text, size_t bytes)
 {
     struct coll_rates rates;
     tool_coll_rates_here(&rates, text, bytes);
-    const double trip_us = rates.two_trips_us - rates.one_trip_us;
-    job->flag_ns = trip_us > 0 ? trip_us * 1000 : 0;
-    job->start_ns = rates.one_trip_us * 1000 - job->flag_ns;
-    job->copy_ns = 1 / rates.stores_gbps;
+    job->gpus = true;
+    job->buffer_bytes = coll_buffer_bytes();
+    job->put_ns = rates.push_us * 1000;
+    job->kernel_ns = rates.combine_us * 1000;
+    job->gpu_byte_ns = 1 / rates.stores_gbps;
+    job->host_ns = HOST_COPY_US * 1000;
+    job->host_byte_ns = 1 / HOST_GBPS;
 }
 
 /* --------------------------------------------------------------------------------------- memory */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For `weft bench scale`: the host's collectives by node for many PEs in one process, and the
- * memory of the tables that a PE has for all others. */
+/* For `weft bench scale` and `weft explain coll`: collectives by node for many PEs in one process,
+ * in host or GPU memory, and the memory of the tables that a PE has for all others. */
 #ifndef WEFT_TOOL_SCALE_COLL_H
 #define WEFT_TOOL_SCALE_COLL_H
 
@@ -12,13 +12,18 @@
 
 struct tool_scale_job {
     int pes, per_node;
-    size_t elements;   /* of 4 bytes */
-    double start_ns;   /* until a collective begins */
-    double flag_ns;    /* until a flag is seen in its node */
-    double copy_ns;    /* for each byte, in a node */
-    double post_ns;    /* that a PE needs for a message to another node */
-    double latency_ns; /* of such a message */
-    double byte_ns;    /* of a PE's link to other nodes */
+    size_t elements;              /* of 4 bytes */
+    double flag_ns;               /* until a flag is seen in its node */
+    double copy_ns;               /* for each byte, in a node */
+    double post_ns;               /* that a PE needs for a message to another node */
+    double latency_ns;            /* of such a message */
+    double byte_ns;               /* of a PE's link to other nodes */
+    bool gpus;                    /* in GPU memory; then also: */
+    double put_ns;                /* until a put to a GPU of the node moves its first byte */
+    double gpu_byte_ns;           /* of a GPU's links in the node */
+    double kernel_ns;             /* until a kernel has combined its first element */
+    double host_ns, host_byte_ns; /* of a copy between GPU and host memory, and for each byte */
+    size_t buffer_bytes;          /* longest vector that is reduced in host memory */
 };
 
 enum tool_scale_collective {
@@ -31,9 +36,8 @@ enum tool_scale_collective {
     TOOL_SCALE_COLLECTIVES
 };
 
-/* The costs within a node of GPUs by the model of `weft explain coll`: start_ns that of a kernel,
- * flag_ns that of one more trip of LL packets, copy_ns that of stores over NVLink. Writes the
- * origin of the rates. */
+/* The costs of GPUs by the rates of `weft explain coll`, and of copies between GPU and host memory.
+ * Writes the origin of the rates. */
 void tool_scale_gpu_costs(struct tool_scale_job *job, char *text, size_t bytes);
 
 struct tool_scale_result {

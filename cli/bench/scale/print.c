@@ -48,9 +48,11 @@ static void print_gpu_rates(void)
     char origin[SCALE_ORIGIN_BYTES];
     struct tool_scale_job job = {0};
     tool_scale_gpu_costs(&job, origin, sizeof origin);
-    printf("a NIC for each GPU; by the rates of weft explain coll %.1f us to start, %.1f us\n"
-           "for a flag in a node, %.4f ns for a byte; ",
-           job.start_ns / 1e3, job.flag_ns / 1e3, job.copy_ns);
+    printf("a NIC for each GPU; by the rates of weft explain coll %.1f us to start a put in a\n"
+           "node, %.1f for a kernel, %.4f ns for a byte; %.1f us for a copy to or from the host,\n"
+           "%.2f ns for a byte; ",
+           job.put_ns / 1e3, job.kernel_ns / 1e3, job.gpu_byte_ns, job.host_ns / 1e3,
+           job.host_byte_ns);
 }
 
 void scale_print_head(const struct scale_job *job)
@@ -64,10 +66,9 @@ void scale_print_head(const struct scale_job *job)
     print_kind("between hosts", &c->between_hosts);
     printf("A copy: %.2f ns for a byte. Given: %.0f us between hosts, %.0f Gbit/s per link,\n",
            c->copy_ns, c->latency_ns / 1e3, c->byte_ns > 0 ? 8 / c->byte_ns : 0.0);
+    printf("%.1f us for a flag in a node, ", c->flag_ns / 1e3);
     if (job->gpus)
         print_gpu_rates();
-    else
-        printf("%.1f us for a flag in a node, ", c->flag_ns / 1e3);
     if (c->cpus)
         printf("%d CPU%s for all processes.\n", c->cpus, c->cpus == 1 ? "" : "s");
     else
