@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reduction of GPU memory passes from node to node, and its results return (run_step() in
- * src/ops/coll/nodes_fold.c). The owner of each node takes the same steps: in step s it combines
- * chunk s with what is in a slot, two in turn, and puts that into a slot of the next node; and it
- * puts the result of chunk s - 2 (last node - i), which is in its destination by then, to the node
- * before. A put arrives at any time until it is completed. Then the owner sets a flag at the next
+ * src/ops/coll/nodes_fold.c). The owner of each node takes the same steps: in step s it puts the
+ * result of chunk s - 2 (last node - i), which is in its destination by then, to the node before; and
+ * it combines chunk s with what is in a slot, two in turn, and puts that into a slot of the next
+ * node. The last node combines first. A put arrives at any time until it is completed. Then the owner sets a flag at the next
  * node, and one at the node before.
  *
  * Claim: each slot has the chunk of the step when it is read, each result is there when it is passed
@@ -45,6 +45,17 @@ end:
     od
 }
 
+inline pass_back(i, s) {
+    assert(result[AT(i, s - BEHIND(i))]);
+    if
+    :: i > 0 -> atomic {
+        back_at[i] = s - BEHIND(i);
+        back[i] = true
+    }
+    :: else
+    fi
+}
+
 proctype owner(byte i) {
     byte s = 0;
     do
@@ -60,6 +71,10 @@ proctype owner(byte i) {
         fi;
 #endif
         if
+        :: i < LAST && s >= BEHIND(i) -> pass_back(i, s)
+        :: else
+        fi;
+        if
         :: s < CHUNKS ->
             assert(i == 0 || in[AT(i, SLOT(s))] == s + 1);
             if
@@ -73,15 +88,7 @@ proctype owner(byte i) {
         :: else
         fi;
         if
-        :: s >= BEHIND(i) ->
-            assert(result[AT(i, s - BEHIND(i))]);
-            if
-            :: i > 0 -> atomic {
-                back_at[i] = s - BEHIND(i);
-                back[i] = true
-            }
-            :: else
-            fi
+        :: i == LAST -> pass_back(i, s)
         :: else
         fi;
 #ifndef NO_QUIET

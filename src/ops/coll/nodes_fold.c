@@ -233,22 +233,25 @@ static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind
     struct weft_team *team = f->team;
     const int node = f->nodes->mine;
     const bool last = node == last_node(f), combines = step < f->count;
-    const struct fold_chunk chunk = chunk_at(f, combines ? step : 0);
+    const bool returns = f->root == COLL_EVERYWHERE && step >= behind;
+    const struct fold_chunk chunk = chunk_at(f, combines ? step : 0),
+                            done = chunk_at(f, returns ? step - behind : 0);
     weft_status status = WEFT_OK;
     if (node > 0 && combines)
         status = coll_await(team, owner_after(f, -1), f->phase + step, f->operation);
     if (!last && step >= 2 && !status)
         status = coll_await(team, owner_after(f, 1), f->phase + step - 2, f->operation);
+    /* A result passes back while the kernel runs; at the last node the kernel makes it. */
+    if (returns && !last && !status)
+        status = pass_back(f, &done);
     if (combines && chunk.n && !status)
         status = fold_chunk(f, &chunk, step);
     if (combines && chunk.n && !last && !status)
         status = pass_on(f, &chunk, step);
-    if (f->root == COLL_EVERYWHERE && step >= behind && !status) {
-        const struct fold_chunk done = chunk_at(f, step - behind);
+    if (returns && last && !status)
         status = pass_back(f, &done);
-    } else if (f->root != COLL_EVERYWHERE && last && !status) {
+    else if (f->root != COLL_EVERYWHERE && last && !status)
         status = deliver_result(f, &chunk, step);
-    }
     if (!status)
         status = gpu_nodes_complete(team);
     if (!last && combines && !status)
@@ -258,15 +261,13 @@ static weft_status run_step(const struct fold *f, uint64_t step, uint64_t behind
     return status;
 }
 
-/* Elements of a chunk: eight chunks of a slice or block, but none that is small, or that does not
- * fit a slot. */
+/* Elements of a chunk of a slice, or of an owner's blocks, which follow one another. The same at
+ * every member, though owners have different numbers of blocks. */
 static size_t chunk_elements(const struct fold *f, size_t n)
 {
-    enum { LEAST_BYTES = 128 << 10 };
     const size_t per_line = 64 / f->c->element, most = f->slots.each / wide_element(f->c);
-    size_t elements = n / CHUNKS;
-    if (elements * f->c->element < LEAST_BYTES)
-        elements = LEAST_BYTES / f->c->element;
+    const size_t blocks = f->root == COLL_EACH ? count_blocks(f, 0) : 1;
+    size_t elements = chain_chunk(n * blocks * f->c->element, f->nodes->n) / f->c->element;
     elements = elements < n ? elements : n;
     elements = (elements + per_line - 1) / per_line * per_line;
     return elements < most ? elements : most / per_line * per_line;

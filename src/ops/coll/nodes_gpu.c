@@ -111,6 +111,14 @@ static weft_status spread_chunk(const struct spread *s, uint64_t chunk)
     return status || k < 0 ? status : notify_below(s, k, s->phase + chunk);
 }
 
+/* A whole vector is one chunk. */
+static struct chunks split_slice(size_t bytes, int nodes)
+{
+    const size_t chunk = nodes > 1 ? chain_chunk(bytes, nodes) : bytes;
+    const size_t size = chunk ? (chunk + 63) / 64 * 64 : 64;
+    return (struct chunks){bytes ? (bytes + size - 1) / size : 1, size, bytes};
+}
+
 bool coll_gpu_nodes_broadcasts(const struct weft_team *team)
 {
     const int *node_of = team->job->boot->node_of;
@@ -147,7 +155,7 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
                        /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a team has members */
                        .place = (nodes->mine - nodes->of[root] + nodes->n) % nodes->n,
                        .phase = phase};
-    s.chunks = split_chunks(slice_most(bytes, s.owners));
+    s.chunks = split_slice(slice_most(bytes, s.owners), whole ? 1 : nodes->n);
     team->sequence += s.chunks.count;
     weft_status status = WEFT_OK;
     if (team->me == root && dst != src)
