@@ -3,6 +3,7 @@
 #include "parse.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,4 +158,14 @@ error_t cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags
             i += cluster_takes_next(&names, word + 1);
     }
     return parse_all(argp, argc, argv, flags, input);
+}
+
+double cli_parse_rate(struct argp_state *state, const char *option, const char *text,
+                      const char *wanted, double least)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (!*text || *end || !isfinite(value) || value < least || value > 1e6)
+        argp_error(state, "--%s %s: expected %s", option, text, wanted);
+    return value;
 }

@@ -75,9 +75,9 @@ const struct machine_probe *probe_interface(const struct probe *probe)
     return NULL;
 }
 
-int explain_coll(int n, const char *const *words, bool json)
+int explain_coll(const struct coll_options *options)
 {
-    (void)n, (void)words, (void)json;
+    (void)options;
     refuse("the algorithm of a collective");
     fprintf(stderr, "weft explain coll: %s\n", weft_last_error());
     return EXIT_FAULT;

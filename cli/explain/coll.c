@@ -5,6 +5,7 @@
 #include "columns.h"
 #include "commands.h"
 #include "machine_options.h"
+#include "tool/coll_nodes_way.h"
 #include "tool/coll_way.h"
 #include "tool/tool.h"
 
@@ -136,26 +137,122 @@ static json_t *answer_json(const struct tool_coll_answer *a, uint64_t bytes, int
                      (json_int_t)a->round_bytes, "lower_bound_us", a->floor_us, "rates", a->rates);
 }
 
-int explain_coll(int n, const char *const *words, bool json)
+/* --------------------------------------------------------------------------- several nodes */
+
+static const char *const nodes_ways[] = {
+    [TOOL_NODES_TREE] = "along a tree of nodes, whole",
+    [TOOL_NODES_CHAIN] = "from node to node, a slice by each GPU's NIC, in chunks",
+    [TOOL_NODES_BLOCKS] = "each block once to each other node",
+    [TOOL_NODES_DIRECT] = "each block to its member",
+    [TOOL_NODES_BUFFERED] = "in host memory, by the CPUs of the nodes",
+    [TOOL_NODES_FOLDED] = "from node to node, by kernels, a slice by each GPU's NIC",
+};
+
+static void print_nodes(const struct tool_nodes_question *q, const struct tool_nodes_answer *a)
 {
-    struct tool_coll_answer answer;
-    uint64_t bytes;
-    char *end = "";
-    if (n < 2 || n > 3) {
-        fprintf(stderr, "weft explain coll: name OPERATION BYTES [PES], e.g. weft explain coll "
-                        "allreduce 1M 4\n");
+    const int pes = q->nodes * q->per_node;
+    columns_print(stdout, INDENT, "%s of %llu bytes%s on the GPUs of %d PEs, %d nodes of %d",
+                  a->operation, (unsigned long long)q->bytes,
+                  a->blocks_each ? " from or for each" : "", pes, q->nodes, q->per_node);
+    columns_print(stdout, INDENT, "  %11.1f us  taken: %s", a->us, nodes_ways[a->way]);
+    if (a->other_us >= 0)
+        columns_print(stdout, INDENT, "  %11.1f us  %s, as vectors of more than %llu bytes go",
+                      a->other_us, nodes_ways[TOOL_NODES_FOLDED],
+                      (unsigned long long)a->buffer_bytes);
+    columns_print(stdout, INDENT,
+                  "  %11.1f us  lower bound: one message, and the %llu bytes that the busiest NIC "
+                  "must send or receive",
+                  a->floor_us, (unsigned long long)a->nic_bytes);
+    columns_print(stdout, INDENT, "  between nodes: %llu messages, flags among them, and %.1f MB",
+                  (unsigned long long)a->messages, (double)a->bytes_between / 1e6);
+    columns_print(stdout, INDENT, "  rates in a node: %s", a->rates);
+    columns_print(stdout, INDENT,
+                  "  assumed: %.0f Gbit/s of the NIC of each GPU, %g us between nodes (--gbit, "
+                  "--latency); %.1f us and %.0f GB/s of a copy between GPU and host memory",
+                  q->gbit, q->latency_us, a->host_us, a->host_gbps);
+    columns_print(stdout, INDENT,
+                  "  The library's own steps ran for simulated PEs in virtual time%s. No cluster "
+                  "was compared with it.",
+                  a->nodes < q->nodes ? ", of fewer nodes, whose times were continued in a "
+                                        "straight line"
+                                      : "");
+}
+
+static json_t *nodes_json(const struct tool_nodes_question *q, const struct tool_nodes_answer *a)
+{
+    return json_pack("{s:s, s:I, s:i, s:i, s:b, s:s, s:f, s:o, s:f, s:I, s:I, s:I, s:i, s:f, s:f, "
+                     "s:s}",
+                     "operation", a->operation, "bytes", (json_int_t)q->bytes, "nodes", q->nodes,
+                     "pes_per_node", q->per_node, "bytes_are_of_each_block", a->blocks_each,
+                     "algorithm", nodes_ways[a->way], "us", a->us, "us_by_kernels",
+                     a->other_us < 0 ? json_null() : json_real(a->other_us), "lower_bound_us",
+                     a->floor_us, "nic_bytes", (json_int_t)a->nic_bytes, "messages_between_nodes",
+                     (json_int_t)a->messages, "bytes_between_nodes", (json_int_t)a->bytes_between,
+                     "simulated_nodes", a->nodes, "nic_gbit_per_s", q->gbit, "latency_us",
+                     q->latency_us, "rates", a->rates);
+}
+
+static int explain_nodes(struct tool_nodes_question *q, bool json)
+{
+    struct tool_nodes_answer answer;
+    if (tool_nodes_way(q, &answer)) {
+        fprintf(stderr, "weft explain coll: %s\n", weft_last_error());
         return EXIT_USAGE;
     }
-    long members = n == 3 ? strtol(words[2], &end, 10) : 8;
-    if (!config_parse_size(words[1], &bytes) || !bytes || bytes > (uint64_t)1 << 45)
-        return refuse_value("invalid size", words[1], "expected bytes such as 8, 64K or 1.5G");
-    if (*end || members < 1 || members > TOOL_COLL_MEMBERS)
-        return refuse_value("invalid number of PEs", words[2], "expected 1 to 64");
-    if (!tool_coll_way(words[0], bytes, (int)members, &answer))
-        return refuse_operation(words[0]);
     if (json)
-        json_print(answer_json(&answer, bytes, (int)members));
+        json_print(nodes_json(q, &answer));
     else
-        print_answer(&answer, bytes, (int)members);
+        print_nodes(q, &answer);
+    return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------------------------- command */
+
+/* "8", or "1250x8" for nodes of so many PEs. */
+static bool parse_members(const char *text, long *nodes, long *members)
+{
+    char *end;
+    *nodes = 1;
+    *members = strtol(text, &end, 10);
+    if (*end == 'x') {
+        *nodes = *members;
+        *members = strtol(end + 1, &end, 10);
+    }
+    return *text >= '0' && *text <= '9' && !*end;
+}
+
+int explain_coll(const struct coll_options *o)
+{
+    struct tool_coll_answer answer;
+    struct tool_nodes_question q = {.gbit = o->gbit, .latency_us = o->latency_us};
+    long nodes = 1, members = 8;
+    if (o->n < 2) {
+        fprintf(stderr, "weft explain coll: name OPERATION BYTES [PES|NODESxPES], e.g. allreduce "
+                        "1M 4, or 1M 16x8\n");
+        return EXIT_USAGE;
+    }
+    if (!config_parse_size(o->words[1], &q.bytes) || !q.bytes || q.bytes > (uint64_t)1 << 45)
+        return refuse_value("invalid size", o->words[1], "expected bytes such as 8, 64K or 1.5G");
+    if (o->n == 3 && !parse_members(o->words[2], &nodes, &members))
+        return refuse_value("invalid number of PEs", o->words[2],
+                            "expected 1 to 64, or nodes and PEs of each such as 16x8");
+    if (members < 1 || members > TOOL_COLL_MEMBERS)
+        return refuse_value("invalid number of PEs", o->words[2],
+                            nodes > 1 ? "expected 2 to 64 of each node" : "expected 1 to 64");
+    if (!tool_coll_way(o->words[0], q.bytes, (int)members, &answer))
+        return refuse_operation(o->words[0]);
+    if (nodes != 1) {
+        if (nodes < 1 || members < 2 || nodes > TOOL_NODES_PES / members)
+            return refuse_value("invalid number of nodes", o->words[2],
+                                "expected nodes of 2 to 64 PEs, 16384 in all");
+        q.operation = answer.operation;
+        q.nodes = (int)nodes;
+        q.per_node = (int)members;
+        return explain_nodes(&q, o->json);
+    }
+    if (o->json)
+        json_print(answer_json(&answer, q.bytes, (int)members));
+    else
+        print_answer(&answer, q.bytes, (int)members);
     return EXIT_GOOD;
 }

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft explain coll OPERATION BYTES [PES]`. */
+/* `weft explain coll OPERATION BYTES [PES|NODESxPES]`. */
 #ifndef WEFT_CLI_EXPLAIN_COLL_H
 #define WEFT_CLI_EXPLAIN_COLL_H
 
 #include <stdbool.h>
 
+struct coll_options {
+    const char *words[3]; /* OPERATION BYTES [PES|NODESxPES] */
+    int n;
+    double gbit, latency_us; /* of the NIC of each GPU, and between nodes */
+    bool json;
+};
+#define COLL_OPTIONS ((struct coll_options){.gbit = 400, .latency_us = 5})
+
 /* Prints the algorithm of a collective on GPU memory, the estimated time of each algorithm, and
- * why. words: OPERATION BYTES [PES]. Returns the exit status: 2 for an unknown operation, size or
- * number of PEs. Reads WEFT_COLL and WEFT_COLL_SMS. */
-int explain_coll(int n, const char *const *words, bool json);
+ * why. Returns the exit status: 2 for an unknown operation, size or number of PEs. Reads WEFT_COLL
+ * and WEFT_COLL_SMS. */
+int explain_coll(const struct coll_options *options);
 
 #endif

@@ -58,16 +58,6 @@ static uint32_t parse_whole(struct argp_state *state, const char *option, const 
     return (uint32_t)value;
 }
 
-static double parse_rate(struct argp_state *state, const char *option, const char *text,
-                         const char *wanted, double least)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (!*text || *end || !isfinite(value) || value < least || value > 1e6)
-        argp_error(state, "--%s %s: expected %s", option, text, wanted);
-    return value;
-}
-
 static void parse_type(struct argp_state *state, const char *text, struct experts_options *o)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -107,13 +97,13 @@ static error_t parse_experts(int key, char *text, struct argp_state *state)
         attr->node_members = parse_whole(state, "per-node", text);
         return 0;
     case KEY_GBIT:
-        o->question.nic_gbps = parse_rate(state, "gbit", text, "Gbit/s such as 400", 1e-3) / 8;
+        o->question.nic_gbps = cli_parse_rate(state, "gbit", text, "Gbit/s such as 400", 1e-3) / 8;
         return 0;
     case KEY_LATENCY:
-        o->question.nic_us = parse_rate(state, "latency", text, "microseconds such as 5", 0);
+        o->question.nic_us = cli_parse_rate(state, "latency", text, "microseconds such as 5", 0);
         return 0;
     case KEY_HBM:
-        o->question.hbm_gbps = parse_rate(state, "hbm", text, "GB/s such as 3350", 1e-3);
+        o->question.hbm_gbps = cli_parse_rate(state, "hbm", text, "GB/s such as 3350", 1e-3);
         return 0;
     case KEY_FULL:
         columns_set_full(true);

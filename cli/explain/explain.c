@@ -32,7 +32,10 @@ struct explain_arguments {
     int n;
     int job;
     int pes[2]; /* with --job and two ends */
+    struct coll_options coll;
 };
+
+enum { KEY_GBIT = 256, KEY_LATENCY };
 
 /* --job PID PE PE */
 static void parse_pes(struct argp_state *state, struct explain_arguments *a)
@@ -87,13 +90,20 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
         if (*end || a->job <= 0)
             argp_error(state, "--job takes a process id, not \"%s\"", argument);
         return 0;
+    case KEY_GBIT:
+        a->coll.gbit = cli_parse_rate(state, "gbit", argument, "Gbit/s such as 400", 1e-3);
+        return 0;
+    case KEY_LATENCY:
+        a->coll.latency_us =
+            cli_parse_rate(state, "latency", argument, "microseconds such as 5", 0);
+        return 0;
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->options;
         return 0;
     case ARGP_KEY_ARG:
         if (a->n == (is_about_coll(a) ? WORDS_MOST : 2))
             argp_error(state, "unexpected \"%s\"; %s", argument,
-                       is_about_coll(a) ? "coll takes OPERATION BYTES [PES]"
+                       is_about_coll(a) ? "coll takes OPERATION BYTES [PES|NODESxPES]"
                                         : "two ends are explained, A and B");
         else
             a->ends[a->n++] = argument;
@@ -115,6 +125,10 @@ static const struct argp_option explain_option_list[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
     {"job", 'p', "PID", 0,
      "explain a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
+    {"gbit", KEY_GBIT, "N", 0,
+     "with coll and several nodes: rate of each GPU's NIC in Gbit/s (400)", 0},
+    {"latency", KEY_LATENCY, "US", 0,
+     "with coll and several nodes: latency between nodes in us (5)", 0},
     {0},
 };
 
@@ -627,14 +641,17 @@ int cmd_explain(int argc, char **argv)
         .options = explain_option_list,
         .parser = parse_explain,
         .children = children,
-        .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES]\nexperts [OPTION...]",
-        .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
-               "(numa1), disks, or a file by its path. Reports the path in use, better paths "
-               "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
-               "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
-               "the estimated time of each algorithm. experts: the estimated time of dispatch and "
-               "combine of a mixture of experts, with its terms (weft explain experts --help)."};
-    struct explain_arguments a = {.n = 0};
+        .args_doc =
+            "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES|NODESxPES]\nexperts [OPTION...]",
+        .doc =
+            "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
+            "(numa1), disks, or a file by its path. Reports the path in use, better paths "
+            "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
+            "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
+            "the estimated time of each algorithm; of several nodes (16x8: 16 nodes of 8) the way of the "
+            "bytes between them. experts: the estimated time of dispatch and "
+            "combine of a mixture of experts, with its terms (weft explain experts --help)."};
+    struct explain_arguments a = {.coll = COLL_OPTIONS};
     if (argc > 1 && strcmp(argv[1], "experts") == 0) {
         argv[1] = "weft explain experts";
         return explain_experts(argc - 1, argv + 1);
@@ -644,8 +661,12 @@ int cmd_explain(int argc, char **argv)
         print_codes(a.codes, a.options.json);
         return EXIT_GOOD;
     }
-    if (is_about_coll(&a))
-        return explain_coll(a.n - 1, a.ends + 1, a.options.json);
+    if (is_about_coll(&a)) {
+        a.coll.json = a.options.json;
+        for (; a.coll.n < a.n - 1; a.coll.n++)
+            a.coll.words[a.coll.n] = a.ends[1 + a.coll.n];
+        return explain_coll(&a.coll);
+    }
     if (a.job && a.n)
         return explain_pes(a.job, a.pes, a.options.json);
     if (a.n == 1)

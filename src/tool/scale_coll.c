@@ -89,7 +89,8 @@ double scale_send(struct scale_pe *pe, int to, size_t bytes)
 
 static void copy_to(struct scale_pe *pe, int to, size_t offset, const void *src, size_t bytes)
 {
-    memcpy((char *)pe->all->pes[to].memory + offset, src, bytes);
+    if (!pe->all->job->no_contents)
+        memcpy((char *)pe->all->pes[to].memory + offset, src, bytes);
 }
 
 /* -------------------------------------------- in place of the functions that reach another PE */
@@ -139,6 +140,13 @@ weft_status coll_await_slow(struct weft_team *team, int member, uint64_t phase,
     return WEFT_OK;
 }
 
+bool scale_has_notified(struct weft_team *team, int member, uint64_t phase)
+{
+    struct scale_pe *pe = pe_of_team(team);
+    const struct scale_flag *flag = find_flag(pe, member, phase);
+    return flag && flag->arrives_ns <= pe->clock_ns;
+}
+
 weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int from)
 {
     struct scale_pe *pe = pe_of_ctx(ctx);
@@ -155,7 +163,8 @@ weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes
         back_ns = other->link_ns + job->latency_ns;
         pe->all->result->bytes_between += bytes;
     }
-    memcpy(dst, (char *)pe->all->pes[from].memory + offset, bytes);
+    if (!job->no_contents)
+        memcpy(dst, (char *)pe->all->pes[from].memory + offset, bytes);
     pe->gets_ns = back_ns > pe->gets_ns ? back_ns : pe->gets_ns;
     return WEFT_OK;
 }
@@ -211,17 +220,6 @@ weft_status weft_put_signal(weft_ctx *ctx, void *dst, const void *src, size_t by
 
 /* ------------------------------------------------------------------------------------------ PEs */
 
-/* Element i of a PE. Sums of the floats depend on the order in which they are added. */
-static uint32_t made_element(enum tool_scale_collective collective, int pe, size_t i)
-{
-    const uint32_t mixed = ((uint32_t)pe * 2654435761u) ^ ((uint32_t)i * 40503u + 977u);
-    const float value = (float)(mixed % 20011) / 7.0f - 1000.0f;
-    uint32_t bits = mixed;
-    if (collective != TOOL_SCALE_ALLREDUCE_MIN)
-        memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* The messages of weft_alloc(): the members compare their arguments, and later the offsets. */
 static weft_status perform_alloc(struct scale_pe *pe)
 {
@@ -240,24 +238,23 @@ static weft_status perform_collective(struct scale_pe *pe)
     const size_t n = pe->all->job->elements, bytes = n * sizeof(uint32_t);
     const struct symmetric_range from = {SEG_HEAP, 0}, to = {SEG_HEAP, bytes};
     const struct coll_nodes_reduction reduction = {&pe->all->combiner, from, to};
-    const bool gpus = pe->all->gpus != NULL;
-    switch (pe->all->collective) {
+    const enum tool_scale_collective which = pe->all->collective;
+    if (pe->all->gpus && which >= TOOL_SCALE_BROADCAST)
+        return scale_perform_on_gpu(pe);
+    switch (which) {
     case TOOL_SCALE_SYNC:
         return coll_nodes_sync(&pe->team, BOX_OP_BARRIER, SCALE_PHASE);
     case TOOL_SCALE_ALLOC:
         return perform_alloc(pe);
     case TOOL_SCALE_BROADCAST:
-        return gpus ? scale_gpu_broadcast(pe, bytes)
-                    : coll_nodes_broadcast(&pe->team, to, pe->memory, bytes, 0, SCALE_PHASE);
+        return coll_nodes_broadcast(&pe->team, to, pe->memory, bytes, 0, SCALE_PHASE);
     case TOOL_SCALE_ALLREDUCE:
     case TOOL_SCALE_ALLREDUCE_AVG:
     case TOOL_SCALE_ALLREDUCE_MIN:
-        return gpus ? scale_gpu_allreduce(pe, &reduction, n)
-                    : coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
-    case TOOL_SCALE_COLLECTIVES:
-        break;
+        return coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
+    default:
+        return base_fail(WEFT_ERR_UNSUPPORTED, "simulated on GPU memory only");
     }
-    return WEFT_ERR_ARGUMENT;
 }
 
 static void *run_scale_pe(void *argument)
@@ -271,11 +268,21 @@ static void *run_scale_pe(void *argument)
     return NULL;
 }
 
+/* Stands for memory that only has an address. */
+static char nowhere[64];
+
 /* Pages that nothing touches cost nothing. */
 static bool make_scale_memory(struct scale_pe *pe)
 {
     const size_t slots = pe->all->gpus ? scale_slot_bytes() : 0;
-    pe->heap_bytes = slots + (2 * pe->all->job->elements + 1) * sizeof *pe->memory;
+    const struct scale_shape shape = scale_shape_of(pe->all);
+    pe->heap_bytes = slots + (shape.src + shape.dst + 1) * sizeof *pe->memory;
+    if (pe->all->gpus && pe->all->job->no_contents &&
+        !tool_scale_is_buffered(pe->all->job, pe->all->collective)) {
+        pe->heap = nowhere;
+        pe->memory = (uint32_t *)(void *)(nowhere + slots);
+        return true;
+    }
     pe->heap = mmap(NULL, pe->heap_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pe->heap == MAP_FAILED) {
@@ -289,7 +296,7 @@ static bool make_scale_memory(struct scale_pe *pe)
 static bool make_scale_pe(struct scale_team *all, int me)
 {
     struct scale_pe *pe = &all->pes[me];
-    const size_t n = all->job->elements;
+    const size_t n = all->job->no_contents ? 0 : scale_shape_of(all).src;
     pe->all = all;
     pe->nodes = all->nodes;
     pe->nodes.mine = all->nodes.of[me];
@@ -298,7 +305,7 @@ static bool make_scale_pe(struct scale_team *all, int me)
     if (!pe->job || !make_scale_memory(pe))
         return false;
     for (size_t i = 0; i < n; i++)
-        pe->memory[i] = made_element(all->collective, me, i);
+        pe->memory[i] = scale_element(all->collective, me, i);
     pe->job->segments[SEG_HEAP].base = (char *)pe->memory;
     pe->job->system_ctx = (struct weft_ctx *)(void *)pe;
     pe->team = (struct weft_team){.job = pe->job,
@@ -384,50 +391,11 @@ static bool run_scale_pes(struct scale_team *all)
     return done;
 }
 
-/* The elements of all PEs combined one after the other. */
-static bool make_serial_result(const struct scale_team *all, uint32_t *serial)
-{
-    const size_t n = all->job->elements;
-    uint32_t *next = malloc((n + 1) * sizeof *next);
-    if (!next)
-        return false;
-    for (int pe = 0; pe < all->job->pes; pe++) {
-        for (size_t i = 0; i < n; i++)
-            next[i] = made_element(all->collective, pe, i);
-        if (pe == 0)
-            memcpy(serial, next, n * sizeof *next);
-        else
-            all->combiner.combine(serial, next, n);
-    }
-    reduce_end(&all->combiner, serial, n, all->job->pes);
-    free(next);
-    return true;
-}
-
-static bool has_right_bits(const struct scale_team *all)
-{
-    const size_t n = all->job->elements;
-    const enum tool_scale_collective which = all->collective;
-    uint32_t *serial = malloc((n + 1) * sizeof *serial);
-    bool right = serial != NULL;
-    if (right && which >= TOOL_SCALE_ALLREDUCE)
-        right = make_serial_result(all, serial);
-    for (size_t i = 0; right && which == TOOL_SCALE_BROADCAST && i < n; i++)
-        serial[i] = made_element(which, 0, i);
-    const int first = which == TOOL_SCALE_BROADCAST ? 1 : 0; /* dst of the root: unused */
-    for (int pe = first; right && which >= TOOL_SCALE_BROADCAST && pe < all->job->pes; pe++)
-        right = memcmp(all->pes[pe].memory + n, serial, n * sizeof *serial) == 0;
-    for (int pe = 0; pe < all->job->pes; pe++)
-        right &= !all->pes[pe].wrong;
-    free(serial);
-    return right;
-}
-
 static void free_scale_team(struct scale_team *all)
 {
     for (int i = 0; all->pes && i < all->job->pes; i++) {
         free(all->pes[i].job);
-        if (all->pes[i].heap)
+        if (all->pes[i].heap && all->pes[i].heap != nowhere)
             munmap(all->pes[i].heap, all->pes[i].heap_bytes);
         free(all->pes[i].flags);
     }
@@ -490,7 +458,8 @@ weft_status tool_scale_collective(const struct tool_scale_job *job,
     if (good)
         status = run_scale_team(&all);
     sem_destroy(&all.scheduler);
-    result->right = good && !status && !all.no_memory && has_right_bits(&all);
+    result->right =
+        good && !status && !all.no_memory && (job->no_contents || scale_has_right_bits(&all));
     free_scale_team(&all);
     return good && !all.no_memory
                ? status

@@ -12,7 +12,7 @@
 
 struct tool_scale_job {
     int pes, per_node;
-    size_t elements;              /* of 4 bytes */
+    size_t elements;              /* of 4 bytes, of a vector or block */
     double flag_ns;               /* until a flag is seen in its node */
     double copy_ns;               /* for each byte, in a node */
     double post_ns;               /* that a PE needs for a message to another node */
@@ -24,6 +24,7 @@ struct tool_scale_job {
     double kernel_ns;             /* until a kernel has combined its first element */
     double host_ns, host_byte_ns; /* of a copy between GPU and host memory, and for each byte */
     size_t buffer_bytes;          /* longest vector that is reduced in host memory */
+    bool no_contents;             /* memory is not copied, so `right` says nothing of bits */
 };
 
 enum tool_scale_collective {
@@ -33,12 +34,23 @@ enum tool_scale_collective {
     TOOL_SCALE_ALLREDUCE,     /* sum of floats */
     TOOL_SCALE_ALLREDUCE_AVG, /* average of floats */
     TOOL_SCALE_ALLREDUCE_MIN, /* least of int32_t */
+    TOOL_SCALE_BENCHED,       /* those of `weft bench scale`; the others on GPU memory only: */
+    TOOL_SCALE_ALLGATHER = TOOL_SCALE_BENCHED,
+    TOOL_SCALE_REDUCESCATTER, /* sum of floats */
+    TOOL_SCALE_REDUCE,
+    TOOL_SCALE_ALLTOALL,
+    TOOL_SCALE_GATHER,
+    TOOL_SCALE_SCATTER,
     TOOL_SCALE_COLLECTIVES
 };
 
 /* The costs of GPUs by the rates of `weft explain coll`, and of copies between GPU and host memory.
  * Writes the origin of the rates. */
 void tool_scale_gpu_costs(struct tool_scale_job *job, char *text, size_t bytes);
+
+/* Whether it is a reduction of GPU memory that passes through a buffer in host memory. */
+bool tool_scale_is_buffered(const struct tool_scale_job *job,
+                            enum tool_scale_collective collective);
 
 struct tool_scale_result {
     uint64_t in_node, between; /* messages: flags, and data with or without a flag */

@@ -54,6 +54,19 @@ struct scale_gpus {
 
 /* --------------------------------------------------------- in place of what reaches a PE or GPU */
 
+/* When what arrives is there: blocks of a gather, which all begin at the same time, follow one
+ * another over the link of the root. */
+static double receive(struct scale_pe *pe, int to, size_t bytes, double arrives_ns)
+{
+    struct scale_pe *other = &pe->all->pes[to];
+    if (pe->all->collective != TOOL_SCALE_GATHER)
+        return arrives_ns;
+    other->link_ns += (double)bytes * pe->all->job->byte_ns;
+    if (other->link_ns + pe->all->job->latency_ns < arrives_ns)
+        other->link_ns = arrives_ns - pe->all->job->latency_ns;
+    return other->link_ns + pe->all->job->latency_ns;
+}
+
 /* What this PE has given since the last quiet is complete at puts_ns. */
 static void give_put(struct scale_pe *pe, int to, size_t bytes)
 {
@@ -66,7 +79,8 @@ static void give_put(struct scale_pe *pe, int to, size_t bytes)
         pe->gpu_ns += (double)bytes * job->gpu_byte_ns;
         done_ns = pe->gpu_ns;
     } else {
-        done_ns = scale_send(pe, to, bytes) + job->latency_ns; /* until the NIC knows */
+        done_ns = receive(pe, to, bytes, scale_send(pe, to, bytes));
+        done_ns += job->latency_ns; /* until the NIC knows */
     }
     pe->gets_ns = done_ns > pe->gets_ns ? done_ns : pe->gets_ns;
 }
@@ -76,7 +90,8 @@ weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes
     struct scale_pe *pe = pe_of_ctx(ctx);
     const size_t offset = (size_t)((char *)dst - pe->heap);
     give_put(pe, to, bytes);
-    memcpy(pe->all->pes[to].heap + offset, src, bytes);
+    if (!pe->all->job->no_contents)
+        memcpy(pe->all->pes[to].heap + offset, src, bytes);
     return WEFT_OK;
 }
 
@@ -147,6 +162,8 @@ void gpu_leave(const struct gpu_device *device)
 
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
 {
+    struct scale_pe *pe = ((struct scale_gpu *)gpu)->pe;
+    pe->clock_ns = pe->kernel_ns > pe->clock_ns ? pe->kernel_ns : pe->clock_ns;
     return WEFT_OK;
 }
 
@@ -157,8 +174,11 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
     struct scale_pe *pe = ((struct scale_gpu *)gpu)->pe;
     const struct combiner *c = &pe->all->combiner;
     const size_t n = (size_t)call->bytes / c->element;
-    pe->clock_ns += pe->all->job->kernel_ns +
+    pe->clock_ns += pe->all->job->post_ns;
+    pe->kernel_ns = pe->clock_ns + pe->all->job->kernel_ns +
                     (double)call->bytes * (call->members - 1) * pe->all->job->gpu_byte_ns;
+    if (pe->all->job->no_contents)
+        return WEFT_OK;
     memcpy(call->dst, call->src ? call->src : call->part[0], call->bytes);
     for (int i = call->src ? 0 : 1; i < call->members; i++)
         c->combine(call->dst, call->part[i], n);
@@ -229,28 +249,102 @@ size_t scale_slot_bytes(void)
     return 4 * (size_t)COLL_WIDE_SET;
 }
 
-weft_status scale_gpu_broadcast(struct scale_pe *pe, size_t bytes)
+/* -------------------------------------------------------------------------------- collectives */
+
+bool tool_scale_is_buffered(const struct tool_scale_job *job, enum tool_scale_collective collective)
 {
-    char *src = (char *)pe->memory;
-    return coll_gpu_nodes_broadcast(&pe->team, src + bytes, src, bytes, 0, SCALE_PHASE);
+    const size_t all = collective == TOOL_SCALE_REDUCESCATTER ? (size_t)job->pes : 1;
+    const bool reduces =
+        (collective >= TOOL_SCALE_ALLREDUCE && collective <= TOOL_SCALE_ALLREDUCE_MIN) ||
+        collective == TOOL_SCALE_REDUCESCATTER || collective == TOOL_SCALE_REDUCE;
+    return reduces && all * job->elements * sizeof(uint32_t) <= job->buffer_bytes;
 }
 
-/* As coll_reduce_any(): a small vector passes through a buffer in host memory, which costs a copy
- * before and after. */
-weft_status scale_gpu_allreduce(struct scale_pe *pe, const struct coll_nodes_reduction *what,
-                                size_t n)
+/* As coll_buffered_reduce(). */
+static weft_status reduce_buffered(struct scale_pe *pe, const struct scale_shape *shape)
 {
     const struct tool_scale_job *job = pe->all->job;
-    const size_t bytes = n * what->c->element;
-    const double copy_ns = job->host_ns + (double)bytes * job->host_byte_ns;
-    if (bytes > job->buffer_bytes) {
-        char *src = (char *)pe->memory;
-        const struct coll_any_reduction reduction = {BOX_OP_ALLREDUCE, src + bytes, src, n, what->c,
-                                                     COLL_EVERYWHERE,  SCALE_PHASE};
-        return coll_gpu_nodes_reduce(&pe->team, &reduction);
-    }
-    pe->clock_ns += copy_ns;
-    weft_status status = coll_nodes_reduce(&pe->team, what, n, SCALE_PHASE);
-    pe->clock_ns += copy_ns;
+    const struct symmetric_range from = {SEG_HEAP, 0},
+                                 to = {SEG_HEAP, shape->src * sizeof(uint32_t)};
+    const struct coll_nodes_reduction what = {&pe->all->combiner, from, to};
+    const bool gets = pe->all->collective != TOOL_SCALE_REDUCE || pe->team.me == 0;
+    pe->clock_ns += job->host_ns + (double)(shape->src * sizeof(uint32_t)) * job->host_byte_ns;
+    weft_status status = coll_nodes_reduce(&pe->team, &what, shape->src, SCALE_PHASE);
+    if (gets)
+        pe->clock_ns +=
+            job->host_ns + (double)(job->elements * sizeof(uint32_t)) * job->host_byte_ns;
     return status;
+}
+
+static weft_status reduce_on_gpus(struct scale_pe *pe, const struct scale_shape *shape)
+{
+    const enum tool_scale_collective which = pe->all->collective;
+    const struct coll_any_reduction what = {
+        .operation = which == TOOL_SCALE_REDUCESCATTER ? BOX_OP_REDUCESCATTER
+                     : which == TOOL_SCALE_REDUCE      ? BOX_OP_REDUCE
+                                                       : BOX_OP_ALLREDUCE,
+        .dst = pe->memory + shape->src,
+        .src = pe->memory,
+        .n = pe->all->job->elements,
+        .c = &pe->all->combiner,
+        .root = which == TOOL_SCALE_REDUCESCATTER ? COLL_EACH
+                : which == TOOL_SCALE_REDUCE      ? 0
+                                                  : COLL_EVERYWHERE};
+    return coll_gpu_nodes_reduce(&pe->team, &what);
+}
+
+static weft_status gather_everywhere(struct scale_pe *pe, char *dst, size_t bytes)
+{
+    const size_t n = (size_t)pe->team.n;
+    size_t *at = malloc(2 * n * sizeof *at);
+    if (!at)
+        return base_fail(WEFT_ERR_NO_MEMORY, "no memory for the sizes of %zu blocks", n);
+    for (size_t i = 0; i < n; i++) {
+        at[i] = i * bytes;
+        at[n + i] = bytes;
+    }
+    weft_status status = coll_gpu_nodes_collect(&pe->team, BOX_OP_ALLGATHER, dst, pe->memory, at,
+                                                at + n, SCALE_PHASE);
+    free(at);
+    return status;
+}
+
+/* Puts each block to its member: alltoall, and at the root or to the root gather and scatter. */
+static weft_status put_blocks(struct scale_pe *pe, char *dst, size_t bytes)
+{
+    const enum tool_scale_collective which = pe->all->collective;
+    const int n = pe->team.n, me = pe->team.me;
+    weft_status status = WEFT_OK;
+    for (int k = 0; k < n && !status; k++) {
+        const int to = (me + k) % n;
+        if (which == TOOL_SCALE_GATHER && to != 0)
+            continue;
+        if (which == TOOL_SCALE_SCATTER && me != 0)
+            break;
+        const size_t from = which == TOOL_SCALE_GATHER ? 0 : (size_t)to * bytes,
+                     at = which == TOOL_SCALE_SCATTER ? 0 : (size_t)me * bytes;
+        status = weft_put_nbi(pe->job->system_ctx, dst + at, (char *)pe->memory + from, bytes, to);
+    }
+    return coll_finish_puts(&pe->team, BOX_OP_ALLTOALL, status);
+}
+
+weft_status scale_perform_on_gpu(struct scale_pe *pe)
+{
+    const struct scale_shape shape = scale_shape_of(pe->all);
+    const size_t bytes = pe->all->job->elements * sizeof(uint32_t);
+    char *dst = (char *)(pe->memory + shape.src);
+    switch (pe->all->collective) {
+    case TOOL_SCALE_BROADCAST:
+        return coll_gpu_nodes_broadcast(&pe->team, dst, pe->memory, bytes, 0, SCALE_PHASE);
+    case TOOL_SCALE_ALLGATHER:
+        return gather_everywhere(pe, dst, bytes);
+    case TOOL_SCALE_ALLTOALL:
+    case TOOL_SCALE_GATHER:
+    case TOOL_SCALE_SCATTER:
+        return put_blocks(pe, dst, bytes);
+    default:
+        return tool_scale_is_buffered(pe->all->job, pe->all->collective)
+                   ? reduce_buffered(pe, &shape)
+                   : reduce_on_gpus(pe, &shape);
+    }
 }

@@ -18,6 +18,10 @@
 #define coll_nodes_reduce    scale_nodes_reduce
 #include "ops/coll/nodes.h"
 
+/* Whether the flag has arrived by the PE's clock. */
+#define has_notified scale_has_notified
+bool scale_has_notified(struct weft_team *team, int member, uint64_t phase);
+
 #define weft_get        scale_get
 #define weft_get_nbi    scale_get_nbi
 #define weft_put_nbi    scale_put_nbi

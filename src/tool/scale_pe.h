@@ -32,6 +32,7 @@ struct scale_pe {
     sem_t turn;
     double clock_ns, link_ns; /* link_ns: until which its link to other nodes is busy */
     double gets_ns;           /* until its nonblocking puts and gets are complete */
+    double kernel_ns;         /* until which its kernel runs */
     double gpu_ns;            /* until which its GPU stores into others of the node */
     struct scale_flag *flags;
     int flag_count, flag_size;
@@ -71,13 +72,19 @@ static inline bool is_in_node(const struct scale_pe *pe, int other)
 /* Time at which `bytes` bytes, or a flag, are at another PE. The sender's clock moves on. */
 double scale_send(struct scale_pe *pe, int to, size_t bytes);
 
-/* scale_gpu.c: makes the GPU of a PE of GPU memory, and performs a collective there. */
+/* scale_check.c. Elements of 4 bytes of source and destination. */
+struct scale_shape {
+    size_t src, dst;
+};
+struct scale_shape scale_shape_of(const struct scale_team *all);
+uint32_t scale_element(enum tool_scale_collective collective, int pe, size_t i);
+bool scale_has_right_bits(const struct scale_team *all);
+
+/* scale_gpu.c: makes the GPU of a PE of GPU memory, and performs the collective there. */
 bool scale_make_gpus(struct scale_team *all);
 void scale_free_gpus(struct scale_team *all);
 void scale_use_gpu(struct scale_pe *pe);
 size_t scale_slot_bytes(void); /* of the slots of the team's area, which a PE's heap begins with */
-weft_status scale_gpu_broadcast(struct scale_pe *pe, size_t bytes);
-weft_status scale_gpu_allreduce(struct scale_pe *pe, const struct coll_nodes_reduction *what,
-                                size_t n);
+weft_status scale_perform_on_gpu(struct scale_pe *pe);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-const char *const scale_collective_names[TOOL_SCALE_COLLECTIVES] = {
+const char *const scale_collective_names[TOOL_SCALE_BENCHED] = {
     "sync", "alloc", "broadcast", "allreduce", "allreduce_avg", "allreduce_min"};
 
 /* Where each PE has a node to itself, or all share one, collectives do not work by node. */
@@ -29,7 +29,7 @@ bool scale_run_collectives(const struct scale_job *job, struct scale_outcome *ou
     if (job->gpus)
         tool_scale_gpu_costs(&simulated, origin, sizeof origin);
     outcome->memory = tool_scale_memory(job->pes, job->per_host, outcome->hosts);
-    for (int i = 0; i < TOOL_SCALE_COLLECTIVES && is_by_node(job, outcome); i++) {
+    for (int i = 0; i < TOOL_SCALE_BENCHED && is_by_node(job, outcome); i++) {
         weft_status status = tool_scale_collective(&simulated, (enum tool_scale_collective)i,
                                                    &outcome->collectives[i]);
         if (status) {

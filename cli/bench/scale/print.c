@@ -100,7 +100,7 @@ void scale_print_row(const struct scale_job *job, const struct scale_outcome *ou
                format_bytes(result->bytes_of_launcher).text, result->rounds,
                format_time(result->us).text);
     }
-    for (int i = 0; i < TOOL_SCALE_COLLECTIVES; i++) {
+    for (int i = 0; i < TOOL_SCALE_BENCHED; i++) {
         const struct tool_scale_result *result = &outcome->collectives[i];
         if (outcome->has_collective[i])
             printf("%6d by node: %-13s %7llu in nodes %6llu between %8s %9s\n", job->pes,
@@ -145,7 +145,7 @@ static json_t *step_json(const struct scale_result *result)
 static json_t *collectives_json(const struct scale_outcome *outcome)
 {
     json_t *collectives = json_object();
-    for (int i = 0; i < TOOL_SCALE_COLLECTIVES; i++) {
+    for (int i = 0; i < TOOL_SCALE_BENCHED; i++) {
         const struct tool_scale_result *result = &outcome->collectives[i];
         if (outcome->has_collective[i])
             json_object_set_new(collectives, scale_collective_names[i],

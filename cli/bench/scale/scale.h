@@ -70,8 +70,8 @@ struct scale_outcome {
     int hosts, levels;
     struct scale_result steps[SCALE_STEPS];
     uint64_t frames_to_launcher, frames_of_launcher; /* of the whole job */
-    struct tool_scale_result collectives[TOOL_SCALE_COLLECTIVES];
-    bool has_collective[TOOL_SCALE_COLLECTIVES];
+    struct tool_scale_result collectives[TOOL_SCALE_BENCHED];
+    bool has_collective[TOOL_SCALE_BENCHED];
     struct tool_scale_memory memory;    /* of a PE */
     uint64_t launcher_bytes;            /* memory of its tables */
     double repeated_us[SCALE_REPEATED]; /* barrier and exchange, one directly after the other */
@@ -79,7 +79,7 @@ struct scale_outcome {
 };
 
 extern const char *const scale_step_names[SCALE_STEPS];
-extern const char *const scale_collective_names[TOOL_SCALE_COLLECTIVES];
+extern const char *const scale_collective_names[TOOL_SCALE_BENCHED];
 
 /* queue.c */
 struct scale_event {

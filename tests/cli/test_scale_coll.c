@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collectives on GPU memory of simulated PEs: every PE has the bits of a serial loop, on even
+ * and uneven nodes, with vectors that pass through buffers, and that kernels combine. And the times
+ * of many nodes that `weft explain coll` continues from few are those of all of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tool/coll_nodes_way.h"
+#include "tool/scale_coll.h"
+
+#include <string.h>
+
+static struct tool_scale_job job_of(int pes, int per_node, size_t elements)
+{
+    char origin[1200];
+    struct tool_scale_job job = {.pes = pes,
+                                 .per_node = per_node,
+                                 .elements = elements,
+                                 .flag_ns = 500,
+                                 .copy_ns = 0.1,
+                                 .post_ns = 500,
+                                 .latency_ns = 5000,
+                                 .byte_ns = 0.02};
+    tool_scale_gpu_costs(&job, origin, sizeof origin);
+    return job;
+}
+
+static void every_pe_has_the_right_bits(void **state)
+{
+    static const int shapes[][2] = {{5, 2}, {21, 8}};
+    static const size_t sizes[] = {1, 777, 66001, 140001};
+    (void)state;
+    for (int which = TOOL_SCALE_BROADCAST; which < TOOL_SCALE_COLLECTIVES; which++)
+        for (int s = 0; s < 2; s++)
+            for (int k = 0; k < 4 - s; k++) {
+                struct tool_scale_job job = job_of(shapes[s][0], shapes[s][1], sizes[k]);
+                struct tool_scale_result with, without;
+                weft_status status =
+                    tool_scale_collective(&job, (enum tool_scale_collective)which, &with);
+                if (status || !with.right)
+                    fail_msg("collective %d, %d PEs, %zu elements: %s", which, job.pes, sizes[k],
+                             status ? weft_last_error() : "wrong bits");
+                job.no_contents = true;
+                assert_int_equal(
+                    tool_scale_collective(&job, (enum tool_scale_collective)which, &without), 0);
+                assert_true(with.us == without.us);
+                assert_true(with.bytes_between == without.bytes_between);
+            }
+}
+
+static void small_reductions_take_the_buffer(void **state)
+{
+    struct tool_scale_job job = job_of(32, 8, 65536);
+    (void)state;
+    assert_true(tool_scale_is_buffered(&job, TOOL_SCALE_ALLREDUCE));
+    assert_true(tool_scale_is_buffered(&job, TOOL_SCALE_REDUCE));
+    assert_false(tool_scale_is_buffered(&job, TOOL_SCALE_REDUCESCATTER));
+    assert_false(tool_scale_is_buffered(&job, TOOL_SCALE_ALLGATHER));
+    job.elements = 65537;
+    assert_false(tool_scale_is_buffered(&job, TOOL_SCALE_ALLREDUCE));
+    job.elements = 2048;
+    assert_true(tool_scale_is_buffered(&job, TOOL_SCALE_REDUCESCATTER));
+}
+
+/* Blocks of a gather follow one another over the root's link: 28 GPUs of other nodes, 4 MB each. */
+static void a_gather_takes_the_time_of_the_roots_link(void **state)
+{
+    struct tool_scale_job job = job_of(32, 4, 1000000);
+    struct tool_scale_result gather, scatter;
+    (void)state;
+    job.no_contents = true;
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_GATHER, &gather), 0);
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_SCATTER, &scatter), 0);
+    assert_true(gather.us > 28 * 80 && gather.us < 28 * 80 + 200);
+    assert_true(scatter.us > 28 * 80 && scatter.us < 28 * 80 + 200);
+}
+
+static void times_of_many_nodes_follow_from_few(void **state)
+{
+    static const struct {
+        const char *name;
+        enum tool_scale_collective simulated;
+        uint64_t bytes;
+    } rows[] = {{"broadcast", TOOL_SCALE_BROADCAST, 64 << 20},
+                {"allgather", TOOL_SCALE_ALLGATHER, 100000},
+                {"alltoall", TOOL_SCALE_ALLTOALL, 100000},
+                {"gather", TOOL_SCALE_GATHER, 4 << 20},
+                {"scatter", TOOL_SCALE_SCATTER, 4 << 20},
+                {"allreduce", TOOL_SCALE_ALLREDUCE, 3 << 20},
+                {"allreduce", TOOL_SCALE_ALLREDUCE, 256 << 20},
+                {"reduce", TOOL_SCALE_REDUCE, 16 << 20},
+                {"reducescatter", TOOL_SCALE_REDUCESCATTER, 1 << 20}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct tool_nodes_question q = {.operation = rows[i].name,
+                                              .bytes = rows[i].bytes,
+                                              .nodes = 70,
+                                              .per_node = 4,
+                                              .gbit = 400,
+                                              .latency_us = 5};
+        struct tool_scale_job job = job_of(280, 4, (size_t)rows[i].bytes / 4);
+        struct tool_nodes_answer answer;
+        struct tool_scale_result result;
+        job.no_contents = true;
+        assert_int_equal(tool_nodes_way(&q, &answer), 0);
+        assert_int_equal(answer.nodes, 40);
+        assert_int_equal(tool_scale_collective(&job, rows[i].simulated, &result), 0);
+        if (answer.us < 0.9 * result.us || answer.us > 1.1 * result.us)
+            fail_msg("%s of %llu bytes: %.1f us, and %.1f of all nodes", rows[i].name,
+                     (unsigned long long)rows[i].bytes, answer.us, result.us);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pe_has_the_right_bits),
+        cmocka_unit_test(small_reductions_take_the_buffer),
+        cmocka_unit_test(a_gather_takes_the_time_of_the_roots_link),
+        cmocka_unit_test(times_of_many_nodes_follow_from_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
