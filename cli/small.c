@@ -75,7 +75,7 @@ const struct machine_probe *probe_interface(const struct probe *probe)
     return NULL;
 }
 
-int explain_coll(const struct coll_options *options)
+int explain_coll(const struct coll_words *options)
 {
     (void)options;
     refuse("the algorithm of a collective");

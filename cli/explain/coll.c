@@ -221,7 +221,7 @@ static bool parse_members(const char *text, long *nodes, long *members)
     return *text >= '0' && *text <= '9' && !*end;
 }
 
-int explain_coll(const struct coll_options *o)
+int explain_coll(const struct coll_words *o)
 {
     struct tool_coll_answer answer;
     struct tool_nodes_question q = {.gbit = o->gbit, .latency_us = o->latency_us};

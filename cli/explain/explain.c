@@ -32,10 +32,10 @@ struct explain_arguments {
     int n;
     int job;
     int pes[2]; /* with --job and two ends */
-    struct coll_options coll;
+    struct coll_words coll;
 };
 
-enum { KEY_GBIT = 256, KEY_LATENCY };
+enum { KEY_COLL_GBIT = 256, KEY_COLL_LATENCY };
 
 /* --job PID PE PE */
 static void parse_pes(struct argp_state *state, struct explain_arguments *a)
@@ -90,10 +90,10 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
         if (*end || a->job <= 0)
             argp_error(state, "--job takes a process id, not \"%s\"", argument);
         return 0;
-    case KEY_GBIT:
+    case KEY_COLL_GBIT:
         a->coll.gbit = cli_parse_rate(state, "gbit", argument, "Gbit/s such as 400", 1e-3);
         return 0;
-    case KEY_LATENCY:
+    case KEY_COLL_LATENCY:
         a->coll.latency_us =
             cli_parse_rate(state, "latency", argument, "microseconds such as 5", 0);
         return 0;
@@ -125,9 +125,9 @@ static const struct argp_option explain_option_list[] = {
     {"codes", 'c', "FORMAT", OPTION_ARG_OPTIONAL, "list the reason codes (text, md, man)", 0},
     {"job", 'p', "PID", 0,
      "explain a running job: the paths of its PEs and the pairs of its GPUs, or two of its PEs", 0},
-    {"gbit", KEY_GBIT, "N", 0,
+    {"gbit", KEY_COLL_GBIT, "N", 0,
      "with coll and several nodes: rate of each GPU's NIC in Gbit/s (400)", 0},
-    {"latency", KEY_LATENCY, "US", 0,
+    {"latency", KEY_COLL_LATENCY, "US", 0,
      "with coll and several nodes: latency between nodes in us (5)", 0},
     {0},
 };
@@ -641,17 +641,16 @@ int cmd_explain(int argc, char **argv)
         .options = explain_option_list,
         .parser = parse_explain,
         .children = children,
-        .args_doc =
-            "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES|NODESxPES]\nexperts [OPTION...]",
-        .doc =
-            "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
-            "(numa1), disks, or a file by its path. Reports the path in use, better paths "
-            "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
-            "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
-            "the estimated time of each algorithm; of several nodes (16x8: 16 nodes of 8) the way of the "
-            "bytes between them. experts: the estimated time of dispatch and "
-            "combine of a mixture of experts, with its terms (weft explain experts --help)."};
-    struct explain_arguments a = {.coll = COLL_OPTIONS};
+        .args_doc = "A B\n--job PID [PE PE]\nCODE\ncoll OPERATION BYTES [PES|NODESxPES]\n"
+                    "experts [OPTION...]",
+        .doc = "Explain the path between two ends: GPUs (gpu0), NICs (mlx5_0), host, NUMA nodes "
+               "(numa1), disks, or a file by its path. Reports the path in use, better paths "
+               "that are off, the evidence, the remedy and who can apply it. Exit status 1 when "
+               "something is off or slow. coll: the algorithm of a collective on GPU memory, and "
+               "the estimated time of each algorithm; of several nodes (16x8: 16 nodes of 8) the "
+               "way of the bytes between them. experts: the estimated time of dispatch and "
+               "combine of a mixture of experts, with its terms (weft explain experts --help)."};
+    struct explain_arguments a = {.coll = COLL_WORDS};
     if (argc > 1 && strcmp(argv[1], "experts") == 0) {
         argv[1] = "weft explain experts";
         return explain_experts(argc - 1, argv + 1);
