@@ -277,8 +277,8 @@ tidy_units() {
             folder = file
             sub(/\/[^\/]*$/, "", folder)
             # The routines of OpenSHMEM include their own inline forms in different ways, and
-            # scale_coll.c gives the functions of a header other names.
-            alone = way == "files" || index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/ || file ~ /scale_coll/
+            # src/tool/scale_*.c give the functions of a header other names.
+            alone = way == "files" || index(folder, root "/src/") != 1 && index(folder, root "/cli") != 1 || folder ~ /shmem/ || file ~ /tool\/scale_/
             key = alone ? file : folder command
             if (!(key in unit)) {
                 unit[key] = alone ? file : sprintf("%s/build/tidy/%d.c", root, units)

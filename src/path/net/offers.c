@@ -194,7 +194,10 @@ static int list_with_variables(const struct fabric *lib, int npes, struct fi_inf
         bool set;
     } variables[] = {{"FI_UNIVERSE_SIZE", peers, false}, {"FI_OFI_RXM_MSG_RX_SIZE", "128", false}};
     enum { VARIABLES = sizeof variables / sizeof variables[0] };
+    /* PEs may be threads of one process, which has one environment. */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     snprintf(peers, sizeof peers, "%d", npes < LEAST ? LEAST : npes);
+    pthread_mutex_lock(&lock);
     for (int i = 0; i < VARIABLES; i++) {
         variables[i].set = !getenv(variables[i].name);
         if (variables[i].set)
@@ -204,6 +207,7 @@ static int list_with_variables(const struct fabric *lib, int npes, struct fi_inf
     for (int i = 0; i < VARIABLES; i++)
         if (variables[i].set)
             unsetenv(variables[i].name);
+    pthread_mutex_unlock(&lock);
     return error;
 }
 
