@@ -63,9 +63,9 @@ says 0 'taken: in host memory, by the CPUs of the nodes$' allreduce 8 16x8
 says 0 'as vectors of more than 262144 bytes go' allreduce 8 16x8 --full
 WEFT_TEST_COLL_BUFFER=0 says 0 'taken: from node to node, by kernels' allreduce 8 16x8
 says 0 'taken: from node to node, by kernels' allreduce 1M 16x8
-says 0 'taken: along a tree of nodes' broadcast 64K 1250x8
+says 0 'taken: along a tree of nodes' broadcast 64K 80x2
 says 0 'in chunks$' broadcast 64M 16x8
-says 0 'whose times were continued' broadcast 64M 1250x8 --full
+says 0 'whose times were continued' broadcast 64M 1250x2 --full
 says 0 'taken: each block once' collect 64K 3x2
 says 0 'taken: each block to its' alltoall 64K 3x2
 says 0 '100 Gbit/s of the NIC of each GPU, 2.5 us' allgather 1M 4x8 --gbit 100 --latency 2.5 --full
@@ -80,7 +80,7 @@ says 2 'invalid number of PEs "-4x8"; expected 1 to 64, or nodes' allreduce 8 --
 says 2 'expected Gbit/s such as 400' allreduce 8 4x8 --gbit 0
 says 2 'name OPERATION BYTES \[PES|NODESxPES\], e.g. allreduce 1M 4' allreduce
 # No line is longer than a terminal, unless all are wanted; the words are the same.
-for what in 'allreduce 8' 'allreduce 8 100x8' 'broadcast 1G 100x8' 'broadcast 64M 4' 'alltoallv 1M' 'allgather 64K 4' 'alltoall 256M'; do
+for what in 'allreduce 8' 'allreduce 8 30x2' 'broadcast 1G 100x2' 'broadcast 64M 4' 'alltoallv 1M' 'allgather 64K 4' 'alltoall 256M'; do
     for way in auto lines engines copies; do
         WEFT_COLL=$way "$weft" explain coll $what > folded.$$
         WEFT_COLL=$way "$weft" explain coll $what --full > whole.$$

@@ -51,9 +51,8 @@ without_asan=(
     gda hca verbs machine bench '^job\.dc'
     # Scripts that compile programs of their own, without the instruments, and what looks at the tree.
     install coverage reference demo checkpoint jacobi solver layout pages documented attach
-    shmem.{built,compile_time,profile_tool,old_style,wrappers,environment}
     # Other numbers of PEs, paths and orders touch the same code.
-    '\.[3-9]$' '[0-9][0-9]$' 'shmem_.*\.'{weak,staged,net} 'shmem_.*\.1$' '\.weak' '^job.*\.p2p\.1$'
+    '\.[3-9]$' '[0-9][0-9]$' '\.weak' '^job.*\.p2p\.1$'
     '\.slow' delayed reordered placed last_way leftovers limits reduce_typed reduce_values amo_typed
     team.staged gpu_relay.{near,far,pcie,two,none,slow} gpu_rma.relay gpu_stripe
     gpu_coll_strided.{packets,direct,scratch,engines,host} gpu_coll_stream.{copies,host}
@@ -64,7 +63,7 @@ without_asan=(
     boot_exchange.rank
 )
 asan_covered=$(grep -v '^#' tools/dev/asan_covered.txt | sed 's/\./\\./g' | paste -sd '|')
-short_asan=(-L '^(unit|job|shmem|gpu|simt)$' -LE '^(long|cli)$'
+short_asan=(-L '^(unit|job|gpu|simt)$' -LE '^(long|cli)$'
     -E "$(IFS='|' && echo "${without_asan[*]}")|^($asan_covered)\$")
 short_sanitizer=(-DWEFT_RUN_ONLY=ON -DWEFT_UNITY=ON)
 short_tsan=(-R '^unit\.(group|heap|config|wire|simt_(spin|warp|memory)|proxy)|^job\.threads\.(p2p|slow|staged|net_tcp)|^device\.signal\.1$|^device\.packet\.weak\.2$')
