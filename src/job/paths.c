@@ -44,13 +44,62 @@ static weft_status find_path(struct weft_job *job, enum path_id path)
                                               PATH_LACKS_BYTES);
 }
 
+/* What PEs tell each other of the NICs of all paths. */
+struct path_rates {
+    uint32_t mbps[PATH_COUNT];
+    bool asked; /* WEFT_PATH names the paths of this PE */
+};
+
+/* Says at every PE that path cannot be used, if the NICs of some PE are too slow for it: a path
+ * with a spare one serves all PEs or none. */
+static void refuse_slow(struct weft_job *job, enum path_id path, const struct path_rates *all)
+{
+    const enum path_id spare = path_ops_of(path)->spare;
+    char(*lacks)[PATH_LACKS_BYTES] = job->choosing.lacks[path];
+    int slow = 0;
+    while (slow < job->npes && !path_is_slow(all[slow].mbps[path], all[slow].mbps[spare]))
+        slow++;
+    for (int pe = 0; pe < job->npes && slow < job->npes; pe++)
+        if (!lacks[pe][0])
+            snprintf(lacks[pe], sizeof lacks[pe],
+                     "its fastest NIC at PE %d has %.3g Gbit/s, that of path %s %.3g; WEFT_PATH=%s,"
+                     "... uses it all the same",
+                     slow, all[slow].mbps[path] / 1e3, path_name(spare),
+                     all[slow].mbps[spare] / 1e3, path_name(path));
+}
+
+/* Compares the NICs of each path with those of its spare one. */
+static weft_status compare_rates(struct weft_job *job)
+{
+    struct path_rates mine = {.asked = job->choosing.order.forced},
+                      *all = calloc((size_t)job->npes, sizeof *all);
+    weft_status status = all ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory");
+    for (int path = 0; path < PATH_COUNT; path++)
+        mine.mbps[path] = job->paths.found[path] ? job->paths.found[path]->mbps : 0;
+    status = boot_agree(job->boot, status);
+    if (!status)
+        status = job->boot->ops->allgather(job->boot, &mine, all, sizeof mine);
+    for (int pe = 0; pe < job->npes && !status; pe++)
+        mine.asked |= all[pe].asked;
+    for (int path = 0; path < PATH_COUNT && !status && !mine.asked; path++) {
+        const enum path_id spare = path_ops_of((enum path_id)path)->spare;
+        if (spare && job->choosing.lacks[path] && job->choosing.lacks[spare])
+            refuse_slow(job, (enum path_id)path, all);
+    }
+    free(all);
+    return status;
+}
+
 weft_status job_probe_paths(struct weft_job *job, uint32_t wanted)
 {
     weft_status status = WEFT_OK;
+    bool compare = false;
     for (int path = 0; path < PATH_COUNT && !status; path++)
-        if (wanted & 1u << path && path_ops_of((enum path_id)path)->probe)
+        if (wanted & 1u << path && path_ops_of((enum path_id)path)->probe) {
             status = find_path(job, (enum path_id)path);
-    return status;
+            compare |= path_ops_of((enum path_id)path)->spare != PATH_SELF;
+        }
+    return status || !compare ? status : compare_rates(job);
 }
 
 static void free_found(struct weft_job *job, enum path_id path)

@@ -65,6 +65,11 @@ static const char *explain_choice(enum path_id path, const struct path_facts *fa
                                          : ops->why;
 }
 
+bool path_is_slow(uint32_t mbps, uint32_t behind)
+{
+    return mbps && behind / 2 > mbps;
+}
+
 const char *path_why(enum path_id path, const struct path_facts *facts,
                      const struct path_order *order, enum path_id chosen)
 {

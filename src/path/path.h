@@ -169,6 +169,7 @@ struct path_found {
      * of the job uses it for that kind, all atomics do, also of PEs whose data take another path,
      * and of a PE on its own memory. Such a path reaches every PE or none. The same at every PE. */
     bool exclusive_atomics[MEMORY_KINDS];
+    uint32_t mbps;   /* rate of this PE's fastest NIC in Mbit/s; 0: unknown, or there is none */
     bool no_atomics; /* The path has no atomics: those of its pairs take its `spare`, so it can be
                         used only with that. The same at every PE. */
     void *probe_result; /* result for join(), which takes ownership; otherwise `drop` frees it */
@@ -352,6 +353,10 @@ struct path_facts {
     /* Of paths with probe(): what either end lacks, NULL if nothing; what this end has. */
     const char *lacks[PATH_COUNT], *has[PATH_COUNT];
 };
+
+/* Whether a path that WEFT_PATH does not name has NICs of too low a rate: those of the path behind
+ * it have more than twice as much. Both in Mbit/s; 0: unknown. */
+bool path_is_slow(uint32_t mbps, uint32_t behind);
 
 /* The texts are the job's: choices with the same text share it (job_share_text()). */
 struct path_choice {

@@ -38,6 +38,7 @@ static const struct variable {
     {"SOFT_HCA_FAIL_DEVICES", NULL, 255, 1, 255, offsetof(struct config, fail_devices)},
     {"SOFT_HCA_FAIL", "request port path adapter create connect", FAIL_REQUEST, 0, 0,
      offsetof(struct config, fail)},
+    {"SOFT_HCA_SLOW", NULL, 0, 0, 255, offsetof(struct config, slow)},
     {"SOFT_HCA_GPU", "any dmabuf peermem none", GPU_ANY, 0, 0, offsetof(struct config, gpu)},
     {"SOFT_HCA_ENGINE", "cpu gpu other", ENGINE_CPU, 0, 0, offsetof(struct config, engine)},
     {"SOFT_HCA_RING_KIB", NULL, 512, 64, 65536, offsetof(struct config, ring_kib)},

@@ -34,6 +34,7 @@ struct config {
                          queue, from 1, at which `fail` happens; 0: never */
     unsigned dc;      /* 0: the device reports no DC */
     unsigned fail_devices; /* the devices that fail, bit N: mlx5_softN */
+    unsigned slow;         /* the devices whose port reports 10 Gbit/s in place of 100 */
     unsigned fail;         /* enum config_fail */
     unsigned ring_kib;     /* kiB of each ring between two processes */
     unsigned check_icrc;   /* check the ICRC of received RoCE packets */

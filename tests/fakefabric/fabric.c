@@ -14,6 +14,7 @@
  *   FAKE_FABRIC_REFUSE   dmabuf, address: such registrations fail
  *   FAKE_FABRIC_HELD     see above
  *   FAKE_FABRIC_KEYS     bytes of a key (7); own: the provider chooses the keys
+ *   FAKE_FABRIC_GBIT     rate that every NIC reports
  *   FAKE_FABRIC_SLOW     a NIC reads the source of a write only when its completions are polled
  *   FAKE_FABRIC_NICS, FAKE_FABRIC_LOSE, FAKE_FABRIC_LOSE_DATA, FAKE_FABRIC_DEAF,
  *     FAKE_FABRIC_NO_GPU: see nics.c
@@ -156,9 +157,58 @@ static struct fi_info *for_real(const struct fi_info *info)
     return copy;
 }
 
+/* A NIC with nothing but a link. */
+struct bare_nic {
+    struct fid_nic nic; /* must be first */
+    struct fi_device_attr device;
+    struct fi_bus_attr bus;
+    struct fi_link_attr link;
+};
+
+static int forget_nic(struct fid *fid)
+{
+    free(fid);
+    return 0;
+}
+
+static int copy_nic(struct fid *fid, int command, void *copy);
+
+static struct fi_ops nic_operations = {
+    .size = sizeof nic_operations, .close = forget_nic, .control = copy_nic};
+
+static struct fid_nic *make_nic(size_t speed)
+{
+    struct bare_nic *bare = calloc(1, sizeof *bare);
+    bare->nic = (struct fid_nic){.fid.ops = &nic_operations,
+                                 .device_attr = &bare->device,
+                                 .bus_attr = &bare->bus,
+                                 .link_attr = &bare->link};
+    bare->link.state = FI_LINK_UP;
+    bare->link.speed = speed;
+    return &bare->nic;
+}
+
+/* fi_dupinfo() */
+static int copy_nic(struct fid *fid, int command, void *copy)
+{
+    if (command != FI_DUP)
+        return -FI_ENOSYS;
+    *(struct fid_nic **)copy = make_nic(((struct bare_nic *)(void *)fid)->link.speed);
+    return 0;
+}
+
+/* FAKE_FABRIC_GBIT: the rate that every NIC reports. */
+static void show_rate(struct fi_info *info)
+{
+    const char *gbit = getenv("FAKE_FABRIC_GBIT");
+    if (gbit && !info->nic)
+        info->nic = make_nic(strtoul(gbit, NULL, 10) * 1000000000);
+}
+
 static void show(struct fi_info *info, uint32_t version, bool hmem)
 {
     rename_provider(info, shown_name());
+    show_rate(info);
     info->fabric_attr->api_version = version;
     info->domain_attr->mr_mode |= FI_MR_LOCAL;
     const char *keys = getenv("FAKE_FABRIC_KEYS");

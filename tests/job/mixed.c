@@ -17,7 +17,8 @@
  *                    cannot take over: the nodes use net with that reason
  *   mixed first_use_refused PE [connect]  requests of the links of that PE take net, since its
  *                    adapter refuses to create queues, or to connect them
- *   mixed lacks TEXT the reason against gda has that text, and the nodes use net */
+ *   mixed lacks TEXT the reason against gda has that text, and the nodes use net
+ *   mixed chosen TEXT  the nodes use gda, and the reason has that text */
 #include "job/job.h"
 #include "tests/job/job.h"
 
@@ -293,7 +294,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "strong") == 0)
         chosen("gda", false, "requests to mlx5_soft0");
     else if (strncmp(what, "first_use", 9) != 0 && strncmp(what, "none", 4) != 0)
-        chosen("gda", true, "requests to mlx5_soft0");
+        chosen("gda", true, argc > 2 ? argv[2] : "requests to mlx5_soft0");
     if (strcmp(what, "first_use") == 0)
         first_use();
     else if (strcmp(what, "first_use_refused") == 0)

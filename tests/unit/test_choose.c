@@ -499,6 +499,18 @@ static void no_path_says_why(void **state)
     assert_non_null(strstr(weft_last_error(), "over path weak, not by load and store"));
 }
 
+/* NICs of which those of the path behind have more than twice the rate are too slow. */
+static void slow_paths(void **state)
+{
+    (void)state;
+    assert_true(path_is_slow(25000, 100000));
+    assert_true(path_is_slow(49999, 100000));
+    assert_false(path_is_slow(50000, 100000));
+    assert_false(path_is_slow(100000, 25000));
+    assert_false(path_is_slow(0, 100000));
+    assert_false(path_is_slow(100000, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +523,7 @@ int main(void)
         cmocka_unit_test(parsing),
         cmocka_unit_test(every_path_has_its_table),
         cmocka_unit_test(no_path_says_why),
+        cmocka_unit_test(slow_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

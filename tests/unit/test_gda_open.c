@@ -68,6 +68,31 @@ static const char *name_of(struct ibv_device *device)
     return ((struct device *)(void *)device)->name;
 }
 
+static int opened, closed_again;
+
+static struct ibv_context *open_port(struct ibv_device *device)
+{
+    opened++;
+    return (struct ibv_context *)(void *)device;
+}
+
+static int close_port(struct ibv_context *context)
+{
+    assert_non_null(context);
+    closed_again++;
+    return 0;
+}
+
+static int query_port(struct ibv_context *context, uint8_t number, struct ibv_port_attr *port)
+{
+    const struct device *device = (const void *)context;
+    assert_int_equal(number, GDA_PORT);
+    port->state = device->lacks ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+    port->active_speed = (uint8_t)device->speed;
+    port->active_width = (uint8_t)device->width;
+    return 0;
+}
+
 /* Path of the library's file; NULL = this test's own file. */
 static const char *program;
 static bool unknown_program;
@@ -93,7 +118,10 @@ weft_status __wrap_mlx5_open(struct mlx5 *mlx5, const char *folder)
     errno = EACCES; /* an old errno, which must not be reported */
     *mlx5 = (struct mlx5){.verbs = {.get_device_list = list_devices,
                                     .free_device_list = free_list,
-                                    .get_device_name = name_of},
+                                    .get_device_name = name_of,
+                                    .open_device = open_port,
+                                    .close_device = close_port,
+                                    .query_port = query_port},
                           .handle = &libraries};
     return WEFT_OK;
 }
@@ -395,6 +423,61 @@ static void adapters_are_alike(void **state)
                 expect_taken(refused ? "b" : "b c");
             }
         }
+}
+
+/* One of less than half the fastest one's rate is left out, however near, unless WEFT_HCA names
+ * it. */
+static void slow_adapters_are_left_out(void **state)
+{
+    enum { SDR = 1, EDR = 32, HDR = 64, ONE_LANE = 1, FOUR = 2, TWO = 16 };
+    static const struct {
+        int speed, width; /* of the nearest adapter; the other has 100 Gbit/s */
+        const char *hca, *taken;
+        const char *down; /* what the fastest one lacks */
+    } rows[] = {
+        {SDR, FOUR, "auto", "c", NULL},     {SDR, FOUR, "b,c", "b", NULL},
+        {SDR, FOUR, "b", "b", NULL},        {SDR, FOUR, "auto", "b", "a port"},
+        {EDR, ONE_LANE, "auto", "c", NULL}, {HDR, ONE_LANE, "auto", "b", NULL},
+        {EDR, TWO, "auto", "b", NULL},      {3, FOUR, "auto", "b", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setup(state);
+        add("b", NET_DISTANCE_PIX);
+        add("c", NET_DISTANCE_SYS);
+        devices[0].speed = rows[i].speed;
+        devices[0].width = rows[i].width;
+        devices[1].lacks = rows[i].down;
+        setenv("WEFT_HCA", rows[i].hca, 1);
+        assert_int_equal(find(), WEFT_OK);
+        expect_taken(rows[i].taken);
+        assert_int_equal(opened, closed_again);
+    }
+    setup(state);
+    add("b", NET_DISTANCE_PIX);
+    add("c", NET_DISTANCE_SYS);
+    devices[0].speed = SDR;
+    setenv("WEFT_RAILS", "2", 1);
+    assert_int_equal(find(), WEFT_ERR_CONFIG);
+    assert_string_equal(base_last_error(),
+                        "WEFT_RAILS is 2, but only c can be used; b lacks half the rate of c (10 "
+                        "of 100 Gbit/s): set it to 1 or less, or to 0 for this PE's share");
+}
+
+static void rates_of_ports(void **state)
+{
+    static const struct {
+        uint8_t width, speed;
+        uint32_t mbps;
+    } rows[] = {{1, 1, 2500},    {2, 1, 10000},   {2, 8, 40000},    {2, 16, 56000},
+                {2, 32, 100000}, {2, 64, 200000}, {2, 128, 400000}, {16, 64, 100000},
+                {8, 4, 120000},  {0, 32, 0},      {2, 0, 0},        {3, 32, 0},
+                {2, 96, 0},      {32, 32, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct ibv_port_attr port = {.active_width = rows[i].width,
+                                           .active_speed = rows[i].speed};
+        assert_int_equal(gda_port_mbps(&port), rows[i].mbps);
+    }
 }
 
 static void more_than_there_are(void **state)
@@ -717,6 +800,8 @@ int main(void)
         cmocka_unit_test_setup(names_that_are_told, setup),
         cmocka_unit_test(those_that_weft_hca_names),
         cmocka_unit_test(adapters_are_alike),
+        cmocka_unit_test(slow_adapters_are_left_out),
+        cmocka_unit_test(rates_of_ports),
         cmocka_unit_test_setup(more_than_there_are, setup),
         cmocka_unit_test_setup(many_devices, setup),
         cmocka_unit_test_setup(libraries_that_are_opened, setup),

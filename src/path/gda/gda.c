@@ -764,6 +764,9 @@ static weft_status find_adapters(const struct path_world *world, struct path_fou
                                            found->has, sizeof found->has);
     found->probe_result = adapters;
     found->drop = gda_drop_adapters;
+    for (uint32_t a = 0; adapters && a < adapters->count; a++)
+        if (adapters->one[a].mbps > found->mbps)
+            found->mbps = adapters->one[a].mbps;
     /* No adapter is known to be atomic with a GPU. */
     found->no_atomics = adapters && adapters->no_atomics;
     found->exclusive_atomics[WEFT_HOST] =

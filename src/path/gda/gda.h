@@ -52,6 +52,7 @@ struct gda_adapter {
     uint32_t pd_number, eq_number;
     char name[GDA_NAME_BYTES];
     struct ibv_port_attr port;
+    uint32_t mbps; /* of the port; 0: unknown */
     union ibv_gid gid;
     int gid_index;
     bool ethernet;         /* RoCE: peers are addressed by GID; otherwise by LID. */
@@ -80,6 +81,9 @@ struct gda_adapters {
  * missing; "" = nothing is missing, and the NIC is open. */
 void gda_probe_adapter(struct gda_adapter *adapter, struct ibv_device *listed, char *lacks,
                        size_t bytes);
+
+/* The rate of a port in Mbit/s; 0: unknown. */
+uint32_t gda_port_mbps(const struct ibv_port_attr *port);
 void gda_close_adapter(struct gda_adapter *adapter);
 
 /* Returns the queues of device code to each of `npes` PEs: WEFT_GDA_QUEUES, but at least one per

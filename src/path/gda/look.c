@@ -57,6 +57,18 @@ static int find_gid(const struct gda_adapter *adapter, union ibv_gid *gid)
     return any;
 }
 
+/* ibv_port_attr has flags: of the number of lanes, and of what one carries. */
+uint32_t gda_port_mbps(const struct ibv_port_attr *port)
+{
+    static const uint32_t lanes[] = {1, 4, 8, 12, 2};
+    static const uint32_t lane_mbps[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+    const unsigned width = port->active_width, speed = port->active_speed;
+    if (!width || width & (width - 1) || !speed || speed & (speed - 1))
+        return 0;
+    const int w = __builtin_ctz(width), s = __builtin_ctz(speed);
+    return w < 5 && s < 8 ? lanes[w] * lane_mbps[s] : 0;
+}
+
 static void probe_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
 {
     memset(&adapter->port, 0, sizeof adapter->port);
@@ -65,6 +77,7 @@ static void probe_port(struct gda_adapter *adapter, char *lacks, size_t bytes)
         lacks_capability(lacks, bytes, "ibv_query_port", strerror(error));
         return;
     }
+    adapter->mbps = gda_port_mbps(&adapter->port);
     if (adapter->port.state != IBV_PORT_ACTIVE)
         lacks_capability(lacks, bytes, "port 1 is down", "");
     adapter->ethernet = adapter->port.link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -110,13 +110,26 @@ struct nic_finding {
 struct candidate {
     struct ibv_device *listed;
     enum net_distance near;
-    int place; /* index in libibverbs' list */
+    int place;     /* index in libibverbs' list */
+    uint32_t mbps; /* 0: unknown, or the port is down */
 };
 
 static int compare_distance(const void *a, const void *b)
 {
     const struct candidate *one = a, *other = b;
     return one->near != other->near ? (int)one->near - (int)other->near : one->place - other->place;
+}
+
+static uint32_t find_rate(const struct mlx5 *lib, struct ibv_device *listed)
+{
+    struct ibv_port_attr port = {0};
+    struct ibv_context *context = lib->verbs.open_device(listed);
+    if (!context)
+        return 0;
+    if (lib->verbs.query_port(context, GDA_PORT, &port) || port.state != IBV_PORT_ACTIVE)
+        port = (struct ibv_port_attr){0};
+    lib->verbs.close_device(context);
+    return gda_port_mbps(&port);
 }
 
 static int list_candidates(const struct path_world *world, const struct mlx5 *lib,
@@ -137,7 +150,7 @@ static int list_candidates(const struct path_world *world, const struct mlx5 *li
         enum net_distance near = net_locate_interface("", name, &place)
                                      ? net_find_distance(&spot, &place)
                                      : NET_DISTANCE_UNKNOWN;
-        found[count++] = (struct candidate){list[i], near, i};
+        found[count++] = (struct candidate){list[i], near, i, find_rate(lib, list[i])};
     }
     qsort(found, (size_t)count, sizeof *found, compare_distance);
     return count;
@@ -199,6 +212,34 @@ static void probe_candidate(struct nic_finding *finding, const struct candidate 
     gda_close_adapter(one);
 }
 
+/* Leaves out NICs of less than half the rate of the fastest, such as those for storage or
+ * management, unless WEFT_HCA names them. */
+static int drop_slow(struct nic_finding *finding, struct candidate *found, int count)
+{
+    const struct verbs *verbs = &finding->adapters->lib.verbs;
+    const char *named = config_string(CONFIG_HCA);
+    const struct candidate *fastest = &found[0];
+    int kept = 0;
+    for (int i = 1; i < count; i++)
+        if (found[i].mbps > fastest->mbps)
+            fastest = &found[i];
+    const struct candidate best = *fastest;
+    for (int i = 0; i < count; i++) {
+        const bool any = !named[0] || !strcmp(named, "auto") || !strcmp(named, "soft");
+        if (!any || !path_is_slow(found[i].mbps, best.mbps)) {
+            found[kept++] = found[i];
+            continue;
+        }
+        size_t used = strlen(finding->lacks);
+        if (used < finding->lacks_bytes)
+            snprintf(finding->lacks + used, finding->lacks_bytes - used,
+                     "%s%s lacks half the rate of %s (%.3g of %.3g Gbit/s)", used ? "; " : "",
+                     verbs->get_device_name(found[i].listed), verbs->get_device_name(best.listed),
+                     found[i].mbps / 1e3, best.mbps / 1e3);
+    }
+    return kept;
+}
+
 /* Opens all NICs as near as the nearest usable one, and farther ones until the requested number is
  * reached. */
 static void open_nearest(struct nic_finding *finding)
@@ -208,7 +249,8 @@ static void open_nearest(struct nic_finding *finding)
     int n = 0, least = finding->candidates.requested > 1 ? finding->candidates.requested : 1;
     errno = 0;
     struct ibv_device **list = lib->verbs.get_device_list(&n);
-    int count = list ? list_candidates(finding->world, lib, list, n, found) : 0;
+    const int listed = list ? list_candidates(finding->world, lib, list, n, found) : 0;
+    const int count = listed ? drop_slow(finding, found, listed) : 0;
     for (int i = 0; i < count && finding->candidates.count < GDA_CANDIDATES; i++) {
         if (finding->candidates.count >= least && found[i].near != found[i - 1].near)
             break;

@@ -444,6 +444,9 @@ static weft_status net_probe_providers(const struct path_world *world, struct pa
     weft_status status = net_find_nics(world, &selection, found->lacks, found->has);
     found->probe_result = selection;
     found->drop = net_free_selection;
+    for (int i = 0; selection && i < selection->count; i++)
+        if (selection->mbps[i] > found->mbps)
+            found->mbps = selection->mbps[i];
     return status;
 }
 

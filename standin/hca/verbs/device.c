@@ -182,7 +182,7 @@ void port_describe(const struct device *d, struct ibv_port_attr *out)
                                   .sm_lid = roce ? 0 : d->lid,
                                   .max_vl_num = 1,
                                   .active_width = 2,
-                                  .active_speed = 32,
+                                  .active_speed = d->config->slow >> d->number & 1 ? 1 : 32,
                                   .phys_state = 5,
                                   .link_layer =
                                       roce ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND};
