@@ -2,6 +2,7 @@
 /* See coll_nodes_way.h. */
 #include "tool/coll_nodes_way.h"
 
+#include "base/config.h"
 #include "base/status.h"
 #include "ops/coll/choose.h"
 #include "ops/coll/nodes.h"
@@ -118,6 +119,9 @@ weft_status tool_nodes_way(const struct tool_nodes_question *q, struct tool_node
         i++;
     if (i == count)
         return base_fail(WEFT_ERR_ARGUMENT, "%s over several nodes is not estimated", q->operation);
+    if (config_choice(CONFIG_COLL) == COLL_ALGO_COPIES)
+        return base_fail(WEFT_ERR_CONFIG, "WEFT_COLL=copies over several nodes is not estimated, "
+                                          "because no kernel combines then; unset it");
     const enum coll_what what = operations[i].what;
     const enum tool_scale_collective simulated = operations[i].simulated;
     tool_scale_gpu_costs(&job, a->rates, sizeof a->rates);

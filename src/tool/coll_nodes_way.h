@@ -46,7 +46,8 @@ struct tool_nodes_answer {
     char rates[1200];                 /* origin of the rates within nodes */
 };
 
-/* WEFT_ERR_ARGUMENT: no such operation, or it is not estimated over nodes. */
+/* WEFT_ERR_ARGUMENT: no such operation, or it is not estimated over nodes; WEFT_ERR_CONFIG: nor
+ * with this WEFT_COLL. */
 weft_status tool_nodes_way(const struct tool_nodes_question *question,
                            struct tool_nodes_answer *answer);
 

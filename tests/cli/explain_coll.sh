@@ -71,6 +71,7 @@ says 0 'taken: each block to its' alltoall 64K 3x2
 says 0 '100 Gbit/s of the NIC of each GPU, 2.5 us' allgather 1M 4x8 --gbit 100 --latency 2.5 --full
 says 0 '"us_by_kernels": null' allreduce 1M 16x8 -j
 says 2 'alltoallv over several nodes is not estimated' alltoallv 8 4x8
+WEFT_COLL=copies says 2 'WEFT_COLL=copies over several nodes is not estimated' allreduce 8 4x8
 says 2 'invalid number of nodes "4x1"; expected nodes of 2 to 64 PEs, 16384 in all' allreduce 8 4x1
 says 2 'invalid number of nodes "0x8"' allreduce 8 0x8
 says 2 'invalid number of nodes "2049x8"' allreduce 8 2049x8
