@@ -382,7 +382,8 @@ static void one_context_looks_for_all(void **context)
 
 /* -------------------------------------------------------------------------- joining and leaving */
 
-static int taken, opened, closed;
+static struct net_selection taken = {.count = 3, .mbps = {1000, 25000, 10000}};
+static int opened, closed;
 
 DOUBLE(weft_status, net_find_nics,
        (const struct path_world *world, struct net_selection **found, char *lacks, char *has))
@@ -390,7 +391,7 @@ DOUBLE(weft_status, net_find_nics,
     assert_ptr_equal(world, &end.world);
     strcpy(lacks, "lacks");
     strcpy(has, "has");
-    *found = (struct net_selection *)&taken;
+    *found = &taken;
     return WEFT_ERR_CONFIG;
 }
 
@@ -418,6 +419,7 @@ static void what_is_found_is_opened(void **context)
     assert_int_equal(path_net.probe(&end.world, &found), WEFT_ERR_CONFIG);
     assert_ptr_equal(found.probe_result, &taken);
     assert_ptr_equal(found.drop, net_free_selection);
+    assert_int_equal(found.mbps, 25000); /* of the fastest NIC */
     assert_string_equal(found.lacks, "lacks");
     assert_string_equal(found.has, "has");
     end.world.found[PATH_NET] = &found;

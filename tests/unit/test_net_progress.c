@@ -380,7 +380,7 @@ static void a_peer_fails_once(void **context)
 }
 
 /* The first caller that finds the failure waits 2 s for the launcher's report, which replaces the
- * error if the launcher reports a dead PE. */
+ * error if the launcher reports a dead PE, or that the job has failed. */
 static void the_launcher_may_know_why(void **context)
 {
     (void)context;
@@ -403,9 +403,14 @@ static void the_launcher_may_know_why(void **context)
     assert_string_equal(peer->sentence, "path net to PE 2: as the launcher says");
     peer->launcher_queried = false;
     peer->failed = WEFT_ERR_PATH;
+    step_status = WEFT_ERR_NO_MEMORY;
+    assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_NO_MEMORY);
+    assert_string_equal(peer->sentence, "path net to PE 2: as the launcher says");
+    peer->launcher_queried = false;
+    peer->failed = WEFT_ERR_PATH;
     step_status = WEFT_ERR_TIMEOUT;
     assert_int_equal(net_check_failure(&end.net, peer), WEFT_ERR_PATH);
-    assert_int_equal(steps, 6);
+    assert_int_equal(steps, 7);
     assert_int_not_equal(pthread_mutex_trylock(&end.net.lock), 0); /* the lock is held again */
     peer = &end.peers[0];
     peer->launcher_queried = true;

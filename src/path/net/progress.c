@@ -40,8 +40,8 @@ enum {
 
 /* ------------------------------------------------------------------------------------- failures */
 
-/* The launcher may report why a peer does not answer: a peer that died ends the job with a report.
- * The first caller that finds the failure waits for that report. */
+/* The launcher may report why a peer does not answer: a peer that died, or that failed the job,
+ * ends the job with a report. The first caller that finds the failure waits for that report. */
 static void await_launcher_report(struct path_common *net, struct net_peer *peer)
 {
     struct path_wait wait = net_make_wait(net, peer, BOX_OP_QUIET, 0);
@@ -53,7 +53,7 @@ static void await_launcher_report(struct path_common *net, struct net_peer *peer
         status = path_wait_step(&wait, 0);
     path_wait_end(&wait);
     net_lock(net);
-    if (status != WEFT_ERR_PEER_DEAD)
+    if (!status || status == WEFT_ERR_TIMEOUT)
         return;
     peer->failed = status;
     snprintf(peer->sentence, sizeof peer->sentence, "path net to PE %d: %.*s", peer->pe,
