@@ -67,7 +67,7 @@ static double receive(struct scale_pe *pe, int to, size_t bytes, double arrives_
     return other->link_ns + pe->all->job->latency_ns;
 }
 
-/* What this PE has given since the last quiet is complete at puts_ns. */
+/* What this PE has given since the last quiet is complete at gets_ns. */
 static void give_put(struct scale_pe *pe, int to, size_t bytes)
 {
     const struct tool_scale_job *job = pe->all->job;

@@ -212,50 +212,63 @@ static void probe_candidate(struct nic_finding *finding, const struct candidate 
     gda_close_adapter(one);
 }
 
-/* Leaves out NICs of less than half the rate of the fastest, such as those for storage or
- * management, unless WEFT_HCA names them. */
-static int drop_slow(struct nic_finding *finding, struct candidate *found, int count)
+/* Puts NICs of less than half the rate of the fastest, such as those for storage or management,
+ * behind the others, unless WEFT_HCA names them. Returns the number of the others. */
+static int set_slow_apart(struct candidate *found, int count)
 {
-    const struct verbs *verbs = &finding->adapters->lib.verbs;
     const char *named = config_string(CONFIG_HCA);
-    const struct candidate *fastest = &found[0];
+    const bool any = !named[0] || !strcmp(named, "auto") || !strcmp(named, "soft");
+    struct candidate slow[DEVICES_MOST];
+    uint32_t fastest = 0;
     int kept = 0;
-    for (int i = 1; i < count; i++)
-        if (found[i].mbps > fastest->mbps)
-            fastest = &found[i];
-    const struct candidate best = *fastest;
-    for (int i = 0; i < count; i++) {
-        const bool any = !named[0] || !strcmp(named, "auto") || !strcmp(named, "soft");
-        if (!any || !path_is_slow(found[i].mbps, best.mbps)) {
+    for (int i = 0; i < count; i++)
+        fastest = found[i].mbps > fastest ? found[i].mbps : fastest;
+    for (int i = 0; i < count; i++)
+        if (any && path_is_slow(found[i].mbps, fastest))
+            slow[i - kept] = found[i];
+        else
             found[kept++] = found[i];
-            continue;
-        }
-        size_t used = strlen(finding->lacks);
+    memcpy(&found[kept], slow, (size_t)(count - kept) * sizeof *slow);
+    return kept;
+}
+
+static void say_what_is_slow(struct nic_finding *finding, const struct candidate *slow, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const size_t used = strlen(finding->lacks);
         if (used < finding->lacks_bytes)
             snprintf(finding->lacks + used, finding->lacks_bytes - used,
-                     "%s%s lacks half the rate of %s (%.3g of %.3g Gbit/s)", used ? "; " : "",
-                     verbs->get_device_name(found[i].listed), verbs->get_device_name(best.listed),
-                     found[i].mbps / 1e3, best.mbps / 1e3);
+                     "%s%s lacks half the rate of the fastest adapter", used ? "; " : "",
+                     finding->adapters->lib.verbs.get_device_name(slow[i].listed));
     }
-    return kept;
 }
 
 /* Opens all NICs as near as the nearest usable one, and farther ones until the requested number is
  * reached. */
-static void open_nearest(struct nic_finding *finding)
+static void open_listed(struct nic_finding *finding, const struct candidate *found, int count)
 {
-    struct candidate found[DEVICES_MOST];
-    const struct mlx5 *lib = &finding->adapters->lib;
-    int n = 0, least = finding->candidates.requested > 1 ? finding->candidates.requested : 1;
-    errno = 0;
-    struct ibv_device **list = lib->verbs.get_device_list(&n);
-    const int listed = list ? list_candidates(finding->world, lib, list, n, found) : 0;
-    const int count = listed ? drop_slow(finding, found, listed) : 0;
+    const int least = finding->candidates.requested > 1 ? finding->candidates.requested : 1;
     for (int i = 0; i < count && finding->candidates.count < GDA_CANDIDATES; i++) {
         if (finding->candidates.count >= least && found[i].near != found[i - 1].near)
             break;
         probe_candidate(finding, &found[i]);
     }
+}
+
+static void open_nearest(struct nic_finding *finding)
+{
+    struct candidate found[DEVICES_MOST];
+    const struct mlx5 *lib = &finding->adapters->lib;
+    int n = 0;
+    errno = 0;
+    struct ibv_device **list = lib->verbs.get_device_list(&n);
+    const int count = list ? list_candidates(finding->world, lib, list, n, found) : 0;
+    const int fast = set_slow_apart(found, count);
+    open_listed(finding, found, fast);
+    if (finding->candidates.count)
+        say_what_is_slow(finding, found + fast, count - fast);
+    else
+        open_listed(finding, found + fast, count - fast);
     if (list)
         lib->verbs.free_device_list(list);
     if (!count)
