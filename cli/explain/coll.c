@@ -166,10 +166,12 @@ static void print_nodes(const struct tool_nodes_question *q, const struct tool_n
     columns_print(stdout, INDENT, "  between nodes: %llu messages, flags among them, and %.1f MB",
                   (unsigned long long)a->messages, (double)a->bytes_between / 1e6);
     columns_print(stdout, INDENT, "  rates in a node: %s", a->rates);
-    columns_print(stdout, INDENT,
-                  "  assumed: %.0f Gbit/s of the NIC of each GPU, %g us between nodes (--gbit, "
-                  "--latency); %.1f us and %.0f GB/s of a copy between GPU and host memory",
-                  q->gbit, q->latency_us, a->host_us, a->host_gbps);
+    columns_print(
+        stdout, INDENT,
+        "  assumed: %.0f Gbit/s of the NIC of each GPU, %g us between nodes (--gbit, "
+        "--latency); %.1f us and %.0f GB/s of a copy between GPU and host memory, %.0f GB/s "
+        "in host memory; %.1f us to post a message, %.1f for a flag in a node",
+        q->gbit, q->latency_us, a->host_us, a->host_gbps, a->copy_gbps, a->post_us, a->flag_us);
     columns_print(stdout, INDENT,
                   "  The library's own steps ran for simulated PEs in virtual time%s. No cluster "
                   "was compared with it.",
@@ -221,36 +223,42 @@ static bool parse_members(const char *text, long *nodes, long *members)
     return *text >= '0' && *text <= '9' && !*end;
 }
 
-int explain_coll(const struct coll_words *o)
+int explain_coll(const struct coll_words *words)
 {
     struct tool_coll_answer answer;
-    struct tool_nodes_question q = {.gbit = o->gbit, .latency_us = o->latency_us};
+    struct tool_nodes_question q = {.gbit = words->gbit, .latency_us = words->latency_us};
     long nodes = 1, members = 8;
-    if (o->n < 2) {
+    if (words->n < 2) {
         fprintf(stderr, "weft explain coll: name OPERATION BYTES [PES|NODESxPES], e.g. allreduce "
                         "1M 4, or 1M 16x8\n");
         return EXIT_USAGE;
     }
-    if (!config_parse_size(o->words[1], &q.bytes) || !q.bytes || q.bytes > (uint64_t)1 << 45)
-        return refuse_value("invalid size", o->words[1], "expected bytes such as 8, 64K or 1.5G");
-    if (o->n == 3 && !parse_members(o->words[2], &nodes, &members))
-        return refuse_value("invalid number of PEs", o->words[2],
+    if (!config_parse_size(words->words[1], &q.bytes) || !q.bytes || q.bytes > (uint64_t)1 << 45)
+        return refuse_value("invalid size", words->words[1],
+                            "expected bytes such as 8, 64K or 1.5G");
+    if (words->n == 3 && !parse_members(words->words[2], &nodes, &members))
+        return refuse_value("invalid number of PEs", words->words[2],
                             "expected 1 to 64, or nodes and PEs of each such as 16x8");
     if (members < 1 || members > TOOL_COLL_MEMBERS)
-        return refuse_value("invalid number of PEs", o->words[2],
+        return refuse_value("invalid number of PEs", words->words[2],
                             nodes > 1 ? "expected 2 to 64 of each node" : "expected 1 to 64");
-    if (!tool_coll_way(o->words[0], q.bytes, (int)members, &answer))
-        return refuse_operation(o->words[0]);
+    if (!tool_coll_way(words->words[0], q.bytes, (int)members, &answer))
+        return refuse_operation(words->words[0]);
     if (nodes != 1) {
         if (nodes < 1 || members < 2 || nodes > TOOL_NODES_PES / members)
-            return refuse_value("invalid number of nodes", o->words[2],
+            return refuse_value("invalid number of nodes", words->words[2],
                                 "expected nodes of 2 to 64 PEs, 16384 in all");
         q.operation = answer.operation;
         q.nodes = (int)nodes;
         q.per_node = (int)members;
-        return explain_nodes(&q, o->json);
+        return explain_nodes(&q, words->json);
     }
-    if (o->json)
+    if (words->network) {
+        fprintf(stderr, "weft explain coll: --gbit and --latency are of the network between nodes; "
+                        "name nodes, such as 16x8\n");
+        return EXIT_USAGE;
+    }
+    if (words->json)
         json_print(answer_json(&answer, q.bytes, (int)members));
     else
         print_answer(&answer, q.bytes, (int)members);

@@ -9,6 +9,7 @@ struct coll_words {
     const char *words[3]; /* OPERATION BYTES [PES|NODESxPES] */
     int n;
     double gbit, latency_us; /* of the NIC of each GPU, and between nodes */
+    bool network;            /* one of these two was given */
     bool json;
 };
 #define COLL_WORDS ((struct coll_words){.gbit = 400, .latency_us = 5})
@@ -16,6 +17,6 @@ struct coll_words {
 /* Prints the algorithm of a collective on GPU memory, the estimated time of each algorithm, and
  * why. Returns the exit status: 2 for an unknown operation, size or number of PEs. Reads WEFT_COLL
  * and WEFT_COLL_SMS. */
-int explain_coll(const struct coll_words *options);
+int explain_coll(const struct coll_words *words);
 
 #endif

@@ -91,9 +91,11 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
             argp_error(state, "--job takes a process id, not \"%s\"", argument);
         return 0;
     case KEY_COLL_GBIT:
+        a->coll.network = true;
         a->coll.gbit = cli_parse_rate(state, "gbit", argument, "Gbit/s such as 400", 1e-3);
         return 0;
     case KEY_COLL_LATENCY:
+        a->coll.network = true;
         a->coll.latency_us =
             cli_parse_rate(state, "latency", argument, "microseconds such as 5", 0);
         return 0;
@@ -111,6 +113,8 @@ static error_t parse_explain(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (is_about_coll(a))
             check_coll(state, a);
+        else if (a->coll.network)
+            argp_error(state, "--gbit and --latency go with coll over several nodes");
         else if (a->job && a->n)
             parse_pes(state, a);
         else if (!a->codes && !a->job && a->n < 2 && !(a->n == 1 && reason_find(a->ends[0])))

@@ -42,6 +42,8 @@ struct tool_nodes_answer {
     int nodes;                        /* whose steps were simulated; fewer than asked for: two
                                          such times were continued in a straight line */
     double host_us, host_gbps;        /* of a copy between GPU and host memory */
+    double post_us, flag_us;          /* of a message to another node; of a flag in a node */
+    double copy_gbps;                 /* of a copy in host memory */
     uint64_t buffer_bytes;            /* longest vector that is reduced in host memory */
     char rates[1200];                 /* origin of the rates within nodes */
 };

@@ -20,8 +20,7 @@
 
 enum { SCALE_STACK_BYTES = 131072, SCALE_RADIX = 8 };
 
-/* ------------------------------------------------------------------------------ one PE at a time
- */
+/* ----------------------------------------------------------------------------- one PE at a time */
 
 static struct scale_pe *pe_of_team(struct weft_team *team)
 {
@@ -233,6 +232,31 @@ static weft_status perform_alloc(struct scale_pe *pe)
     return status;
 }
 
+/* The packets of all members, combined one after the other. */
+static weft_status reduce_packets(struct scale_pe *pe, const struct coll_nodes_reduction *what,
+                                  size_t n)
+{
+    _Alignas(16) char all[COLL_PACKETS_MOST];
+    const size_t bytes = n * what->c->element;
+    char *memory = (char *)pe->memory, *to = memory + what->to.offset;
+    weft_status status =
+        coll_nodes_exchange(&pe->team, BOX_OP_ALLREDUCE, memory + what->from.offset, all, bytes);
+    if (status)
+        return status;
+    memcpy(to, all, bytes);
+    for (int i = 1; i < pe->team.n; i++)
+        what->c->combine(to, all + (size_t)i * bytes, n);
+    reduce_end(what->c, to, n, pe->team.n);
+    return WEFT_OK;
+}
+
+weft_status scale_reduce(struct scale_pe *pe, const struct coll_nodes_reduction *what, size_t n)
+{
+    return coll_reduces_by_packets(&pe->team, n * what->c->element)
+               ? reduce_packets(pe, what, n)
+               : coll_nodes_reduce(&pe->team, what, n, SCALE_PHASE);
+}
+
 static weft_status perform_collective(struct scale_pe *pe)
 {
     const size_t n = pe->all->job->elements, bytes = n * sizeof(uint32_t);
@@ -251,7 +275,7 @@ static weft_status perform_collective(struct scale_pe *pe)
     case TOOL_SCALE_ALLREDUCE:
     case TOOL_SCALE_ALLREDUCE_AVG:
     case TOOL_SCALE_ALLREDUCE_MIN:
-        return coll_nodes_reduce(&pe->team, &reduction, n, SCALE_PHASE);
+        return scale_reduce(pe, &reduction, n);
     default:
         return base_fail(WEFT_ERR_UNSUPPORTED, "simulated on GPU memory only");
     }
@@ -268,8 +292,8 @@ static void *run_scale_pe(void *argument)
     return NULL;
 }
 
-/* Stands for memory that only has an address. */
-static char nowhere[64];
+/* An address of memory that is neither loaded nor stored. */
+static char *const nowhere = (char *)(uintptr_t)(1 << 30);
 
 /* Pages that nothing touches cost nothing. */
 static bool make_scale_memory(struct scale_pe *pe)

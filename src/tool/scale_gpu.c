@@ -187,8 +187,7 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
     return WEFT_OK;
 }
 
-/* ------------------------------------------------------------------------------------------ GPUs
- */
+/* ----------------------------------------------------------------------------------------- GPUs */
 
 bool scale_make_gpus(struct scale_team *all)
 {
@@ -269,7 +268,7 @@ static weft_status reduce_buffered(struct scale_pe *pe, const struct scale_shape
     const struct coll_nodes_reduction what = {&pe->all->combiner, from, to};
     const bool gets = pe->all->collective != TOOL_SCALE_REDUCE || pe->team.me == 0;
     pe->clock_ns += job->host_ns + (double)(shape->src * sizeof(uint32_t)) * job->host_byte_ns;
-    weft_status status = coll_nodes_reduce(&pe->team, &what, shape->src, SCALE_PHASE);
+    weft_status status = scale_reduce(pe, &what, shape->src);
     if (gets)
         pe->clock_ns +=
             job->host_ns + (double)(job->elements * sizeof(uint32_t)) * job->host_byte_ns;

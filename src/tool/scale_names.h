@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For `weft bench scale`: the files of ops/coll are compiled a second time, with functions of
- * scale_coll.c and scale_gpu.c in place of those that reach another PE or the GPU. */
+/* For `weft bench scale` and `weft explain coll`: the files of ops/coll are compiled a second time,
+ * with functions of scale_coll.c and scale_gpu.c in place of those that reach another PE or the
+ * GPU. */
 #ifndef WEFT_TOOL_SCALE_NAMES_H
 #define WEFT_TOOL_SCALE_NAMES_H
 

@@ -32,7 +32,7 @@ static struct tool_scale_job job_of(int pes, int per_node, size_t elements)
 static void every_pe_has_the_right_bits(void **state)
 {
     static const int shapes[][2] = {{5, 2}, {21, 8}};
-    static const size_t sizes[] = {1, 777, 66001, 140001};
+    static const size_t sizes[] = {1, 777, 66001, 140001}; /* 1: by packets */
     (void)state;
     for (int which = TOOL_SCALE_BROADCAST; which < TOOL_SCALE_COLLECTIVES; which++)
         for (int s = 0; s < 2; s++)
@@ -64,6 +64,21 @@ static void small_reductions_take_the_buffer(void **state)
     assert_false(tool_scale_is_buffered(&job, TOOL_SCALE_ALLREDUCE));
     job.elements = 2048;
     assert_true(tool_scale_is_buffered(&job, TOOL_SCALE_REDUCESCATTER));
+}
+
+/* As in the library: each of 24 members sends its packet to one member of the two other nodes. */
+static void the_smallest_reductions_are_packets(void **state)
+{
+    struct tool_scale_job job = job_of(24, 8, 14);
+    struct tool_scale_result result;
+    (void)state;
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_ALLREDUCE, &result), 0);
+    assert_true(result.right);
+    assert_int_equal(result.between, 24 * 2);
+    job.elements = 15;
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_ALLREDUCE, &result), 0);
+    assert_true(result.right);
+    assert_int_not_equal(result.between, 24 * 2);
 }
 
 /* Blocks of a gather follow one another over the root's link: 28 GPUs of other nodes, 4 MB each. */
@@ -120,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pe_has_the_right_bits),
         cmocka_unit_test(small_reductions_take_the_buffer),
+        cmocka_unit_test(the_smallest_reductions_are_packets),
         cmocka_unit_test(a_gather_takes_the_time_of_the_roots_link),
         cmocka_unit_test(times_of_many_nodes_follow_from_few),
     };

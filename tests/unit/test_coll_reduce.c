@@ -308,15 +308,13 @@ static const struct row rows[] = {
     {ONE, 0, 1, WEFT_FLOAT, WEFT_SUM, 1048577, false, 13, 0},
 };
 
-static void results_have_the_bits_of_the_order_of_the_team(void **state)
+static void check_rows(const struct row *first, size_t count)
 {
-    (void)state;
-    use_buffers(false);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        row = &rows[i];
+    for (size_t i = 0; i < count; i++) {
+        row = &first[i];
         crowd_begin(&layouts[row->layout]);
         /* Small ones run twice: data of the first run must not be taken for data of the second. */
-        for (int again = 0; again < (row->n > 10000 ? 1 : 2); again++) {
+        for (int again = 0; again < (row->n > 70000 ? 1 : 2); again++) {
             fill();
             for (size_t k = 0; k < source_n(); k++)
                 expected(k, results + k * element());
@@ -329,8 +327,14 @@ static void results_have_the_bits_of_the_order_of_the_team(void **state)
     }
 }
 
-/* Row k of these, of layouts with nodes and what passes through a buffer: number of calls, bytes
- * that cross. */
+static void results_have_the_bits_of_the_order_of_the_team(void **state)
+{
+    (void)state;
+    use_buffers(false);
+    check_rows(rows, sizeof rows / sizeof *rows);
+}
+
+/* Those that pass through a buffer, of layouts with nodes. */
 static const struct row buffered[] = {
     {ALLREDUCE, 3, 0, WEFT_BFLOAT16, WEFT_SUM, 1001, false, 62, 16048},
     {SCALED, 3, 0, WEFT_FLOAT, WEFT_SUM, 501, false, 62, 8048},
@@ -359,20 +363,7 @@ static void buffers_have_the_same_bits(void **state)
 {
     (void)state;
     use_buffers(true);
-    for (size_t i = 0; i < sizeof buffered / sizeof *buffered; i++) {
-        row = &buffered[i];
-        crowd_begin(&layouts[row->layout]);
-        for (int again = 0; again < 2; again++) {
-            fill();
-            for (size_t k = 0; k < source_n(); k++)
-                expected(k, results + k * element());
-            crowd_run(body);
-            check(i);
-        }
-        if (crowd.calls != row->calls || crowd.crossed != row->crossed)
-            fail_msg("row %zu: %d, %zu", i, crowd.calls, crowd.crossed);
-        assert_int_equal(crowd.memory, 0);
-    }
+    check_rows(buffered, sizeof buffered / sizeof *buffered);
 }
 
 static void fail_calls_of(const struct row *first, size_t n)

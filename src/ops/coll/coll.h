@@ -187,10 +187,17 @@ struct coll_any_reduction {
     uint64_t phase; /* of the call */
 };
 
-/* By the fastest of three ways: through a buffer of the team, from node to node on the GPUs
- * (nodes_gpu.h), or each member gets the elements of all others. */
+/* By the first of three ways that serves: through a buffer of the team, from node to node on the
+ * GPUs (nodes_gpu.h), or each member gets the elements of all others. */
 weft_status coll_reduce_any(struct weft_team *team, const struct coll_any_reduction *what);
 weft_status coll_pull_reduce(struct weft_team *team, const struct coll_any_reduction *what);
+
+/* Whether every member sends its whole vector of so many bytes to all others, as packets. */
+enum { COLL_PACKETS_MOST = 64 * PACKET_BYTES };
+static inline bool coll_reduces_by_packets(const struct weft_team *team, size_t bytes)
+{
+    return bytes <= PACKET_BYTES && bytes * (size_t)team->n <= COLL_PACKETS_MOST;
+}
 
 /* A reduction of symmetric host memory, by the algorithm that serves the team. The combiner has a
  * function, and is no scaled sum; both sides are aligned for the type. */

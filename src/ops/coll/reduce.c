@@ -14,7 +14,6 @@
 
 enum {
     TILE_BYTES = 16 * 1024,
-    SMALL_STACK_BYTES = 64 * PACKET_BYTES,
     /* bytes of private memory for tiles of members whose memory is not mapped */
     FETCH_BYTES = 1 << 20,
     LEAST_FETCH_BYTES = 16 * 1024, /* smallest tile of one such member, in bytes */
@@ -39,7 +38,7 @@ static char *own_pointer(struct weft_team *team, struct symmetric_range range)
 
 static weft_status reduce_small(const struct reduction *reduction, size_t n)
 {
-    _Alignas(16) char all[SMALL_STACK_BYTES];
+    _Alignas(16) char all[COLL_PACKETS_MOST];
     _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
     size_t bytes = n * reduction->c->element;
@@ -242,8 +241,7 @@ weft_status coll_reduce_ranges(struct weft_team *team, const struct combiner *c,
                                uint64_t phase)
 {
     const struct reduction reduction = {team, c, from, to};
-    const size_t bytes = n * c->element;
-    if (bytes <= PACKET_BYTES && bytes * (size_t)team->n <= SMALL_STACK_BYTES)
+    if (coll_reduces_by_packets(team, n * c->element))
         return reduce_small(&reduction, n);
     if (coll_nodes_keep_order(team, c->type)) {
         struct coll_nodes_reduction what = {c, from, to};
