@@ -51,9 +51,9 @@
  * WEFT_DEVICE_NO_LAUNCH defined too, kernels are plain __global__ functions without
  * <weft/launch.h>, and the program needs no -lweft for them.
  *
- * Two headers stand in place of this one: <weft/device/p2p.h>, for kernels that reach their peers
- * by loads and stores alone, and <weft/device/gda.h>, for kernels that post requests to the NIC
- * themselves on a GPU too.
+ * Three headers stand in place of this one: <weft/device/p2p.h>, for kernels that reach their peers
+ * by loads and stores alone; <weft/device/gda.h>, for kernels that post requests to the NIC
+ * themselves on a GPU too; and <weft/device/dc.h>, the same with PEs that are reached by DC.
  *
  * Completion, order and errors are described in device/rma.h, order.h and wait.h; docs/device.md is
  * the guide; the page device-reference, which `./dev docs` makes, lists every function. */

@@ -35,15 +35,19 @@ static const struct weft_dev no_state; /* version 0: device code refuses to run 
 static void warn_missing_gda(const struct weft_job *job, const struct weft_device_unit *unit)
 {
     static bool warned;
-    bool lacks = !(unit->carriers >> WEFT_DEV_CARRIER_GDA & 1);
-    if (warned || job->pe || !unit->cuda ||
-        !(job->device->dev.carried >> WEFT_DEV_CARRIER_GDA & 1) || unit->size < sizeof *unit ||
-        !lacks)
+    uint32_t carried = job->device->dev.carried;
+    bool dc = carried >> WEFT_DEV_CARRIER_DC & 1;
+    enum weft_dev_carrier wanted = dc ? WEFT_DEV_CARRIER_DC : WEFT_DEV_CARRIER_GDA;
+    if (warned || job->pe || !unit->cuda || !(carried >> wanted & 1) || unit->size < sizeof *unit ||
+        unit->carriers >> wanted & 1)
         return;
     warned = true;
-    log_warn(LOG_JOB, "path gda: a file with kernels does not include <weft/device/gda.h>, so a "
-                      "thread of the host posts its requests to the NIC; include it before "
-                      "<weft_device.h>");
+    log_warn(LOG_JOB,
+             "path gda: a file with kernels does not include <weft/device/%s>, so a thread of the "
+             "host posts its requests%s to the NIC; include it before <weft_device.h>",
+             dc ? "dc.h" : "gda.h",
+             dc && unit->carriers >> WEFT_DEV_CARRIER_GDA & 1 ? " to PEs that are reached by DC"
+                                                              : "");
 }
 
 static bool is_direct(struct device_view *view, int pe)

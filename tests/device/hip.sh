@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: hip.sh short|all SOURCE BUILD CLANG FLAG...
 # Device code for AMD GPUs: the library's code objects have its kernels, and a program with operations
-# of each kind, also over path gda, compiles for gfx90a and gfx942. No AMD GPU runs any of it.
+# of each kind, also over path gda and by DC, compiles for gfx90a and gfx942. No AMD GPU runs any of it.
 # Exit status 77: clang cannot make such code here.
 set -eu
 form=$1 source=$2 build=$3 clang=$4
@@ -65,4 +65,4 @@ if [ "$form" = short ]; then
     exit
 fi
 compile "$@" --offload-arch=gfx90a
-compile "$@" --offload-arch=gfx942 -DWEFT_DEVICE_GDA
+compile "$@" --offload-arch=gfx942 -DWEFT_DEVICE_DC

@@ -2,8 +2,10 @@
 /* Queues of a GPU's device code that are connected at first use. The stand-in of the driver runs no
  * device code, but its GPU memory is memory of this process. So this program does with the tables
  * what device code does: it reserves blocks of each queue to the PEs of the other node, asks for
- * the queues if they are not connected, waits, and posts a value and an atomic. gda_first_use
- * [some]   some: PEs that no barrier connects are not connected before */
+ * the queues if they are not connected, waits, and posts a value and an atomic.
+ *     gda_first_use [some|dc]
+ * some: PEs that no barrier connects are not connected before. dc: all PEs are reached by DC, and a
+ * get of the host tests the way. */
 #include "gpu_test.h"
 
 #include <weft/device/control.h>
@@ -19,6 +21,7 @@ enum { SLOTS = 64, LIMIT_S = 20, BEFORE = 7 };
 static struct weft_dev state;
 static struct weft_dev_gda table;
 static int unconnected;
+static bool by_dc;
 
 /* Where this process reads an address of the stand-in GPU: fake.h. */
 #define AT(pointer) ((__typeof__(pointer))at_host((uintptr_t)(pointer)))
@@ -41,7 +44,8 @@ static struct weft_dev_gda_place place_of(const struct weft_dev_gda_queue *q, co
         (uintptr_t)symmetric - state.segment[WEFT_DEV_HEAP].base + table.skip[WEFT_DEV_HEAP];
     uint64_t base = AT(table.bases)[pe * WEFT_DEV_PARTS + WEFT_DEV_HEAP];
     uint64_t chunk = table.first[WEFT_DEV_HEAP] + (offset >> table.chunk_bits[WEFT_DEV_HEAP]);
-    return (struct weft_dev_gda_place){.address = base + offset, .key = AT(q->remote_keys)[chunk]};
+    uint64_t at = chunk * table.key_step + (by_dc ? (uint32_t)pe * table.dc_keys : 0);
+    return (struct weft_dev_gda_place){.address = base + offset, .key = AT(q->remote_keys)[at]};
 }
 
 /* As weft_dev_gda_begin_late() does. */
@@ -71,6 +75,54 @@ static struct weft_dev_gda_queue local_copy(const struct weft_dev_gda_queue *q)
     copy.busy = AT(q->busy);
     copy.results = AT(q->results);
     return copy;
+}
+
+/* Stores a drafted request with the address of PE pe's target. Returns the number of its blocks. */
+static uint32_t store_addressed(const struct weft_dev_gda_queue *q, uint64_t index, int pe,
+                                const struct weft_dev_gda_ring *draft, uint32_t segments)
+{
+    enum { EACH = WEFT_DEV_GDA_BLOCK / WEFT_DEV_GDA_SEGMENT };
+    const struct weft_dev_gda_target *to =
+        AT(table.targets) + (uint32_t)pe * table.adapters + q->name % table.adapters;
+    const uint32_t more = (uint32_t)(q->ready >> 1);
+    for (uint32_t i = 0; i < segments + more; i++) {
+        char *at = weft_dev_gda_at(&q->ring, index, (uint64_t)i * WEFT_DEV_GDA_SEGMENT);
+        const void *from = weft_dev_gda_at(
+            draft, index, (uint64_t)(i > more ? i - more : 0) * WEFT_DEV_GDA_SEGMENT);
+        memcpy(at, i && i <= more ? (const char *)&to->words[2 * (i - 1)] : from,
+               WEFT_DEV_GDA_SEGMENT);
+    }
+    *weft_dev_gda_at(&q->ring, index, 7) = (char)(segments + more);
+    return (segments + more + EACH - 1) / EACH;
+}
+
+/* The same as post() by a DC initiator: a NOP ends the span. */
+static void post_by_dc(struct weft_dev_gda_queue *q, int pe, uint64_t *slot, uint64_t value)
+{
+    enum { DRAFT = 8, VALUE = 3, ATOMIC = 4, BLOCKS = 5 };
+    const time_t begun = time(NULL);
+    const uint32_t first = (uint32_t)(q->ready >> 1) + VALUE > 4 ? 2 : 1, used = first + 3;
+    _Alignas(16) char blocks[DRAFT * WEFT_DEV_GDA_BLOCK];
+    struct weft_dev_gda_ring draft;
+    uint64_t turns = weft_dev_gda_reserve(q, used);
+    struct weft_dev_gda_queue copy = local_copy(q);
+    weft_dev_gda_ring_set(&draft, blocks, DRAFT, copy.number);
+    uint64_t base = weft_dev_gda_whole(copy.done, (uint32_t)(turns >> 32));
+    CHECK(AT(table.connected)[pe] == 1 && copy.ready > 1);
+    weft_dev_gda_value(&draft, base, place_of(q, slot, pe), value, sizeof value, 0);
+    CHECK(store_addressed(&copy, base, pe, &draft, VALUE) == first);
+    weft_dev_gda_result_take(&copy, base + first);
+    weft_dev_gda_atomic8(&draft, base + first, WEFT_DEV_GDA_ADD, place_of(q, slot + 1, pe),
+                         weft_dev_gda_result(q, base + first), value, 0, 0);
+    CHECK(store_addressed(&copy, base + first, pe, &draft, ATOMIC) == 2);
+    weft_dev_gda_nop(&copy.ring, base + first + 2, WEFT_DEV_GDA_SIGNALED);
+    weft_dev_gda_publish(&copy, &copy.ring, base, base + used, weft_dev_gda_ahead(turns));
+    __atomic_store_n(&q->turns, copy.turns, __ATOMIC_RELEASE);
+    while (weft_dev_gda_look(&copy) - base - used > SLOTS)
+        pause_since(begun);
+    __atomic_store_n(&q->done, copy.done, __ATOMIC_RELEASE);
+    CHECK(weft_dev_gda_result_value(&copy, base + first, 8, 1) == BEFORE);
+    weft_dev_gda_result_read(&copy, base + first);
 }
 
 /* Writes `value` to a slot of PE pe, and adds it to the next one. */
@@ -104,13 +156,20 @@ static uint64_t *slots_of(uint64_t *slots, int from, uint32_t k)
 static void post_to(weft_job *job, uint64_t *slots, int pe)
 {
     weft_ctx *ctx = weft_default_ctx(job);
+    uint32_t link =
+        by_dc ? (uint32_t)weft_n_pes(job) + (uint32_t)pe % table.dc_groups : (uint32_t)pe;
+    void (*give)(struct weft_dev_gda_queue *, int, uint64_t *, uint64_t) =
+        by_dc ? post_by_dc : post;
+    uint64_t one;
+    if (by_dc)
+        OK(weft_g64(ctx, slots, &one, pe));
     for (uint32_t k = 0; k < table.each; k++) {
         uint64_t *slot = slots_of(slots, weft_my_pe(job), k);
-        struct weft_dev_gda_queue *q = AT(table.queues) + (uint32_t)pe * table.each + k;
-        post(q, pe, slot, 0x100 + k);
+        struct weft_dev_gda_queue *q = AT(table.queues) + link * table.each + k;
+        give(q, pe, slot, 0x100 + k);
         OK(weft_p64(ctx, slot + 1, BEFORE, pe));
         OK(weft_quiet(ctx));
-        post(q, pe, slot, 0x200 + k);
+        give(q, pe, slot, 0x200 + k);
     }
 }
 
@@ -141,7 +200,8 @@ int main(int argc, char **argv)
     OK(weft_device_state(job, WEFT_DEV_VERSION, &device));
     state = *AT(device);
     table = state.gda;
-    CHECK(table.each != 0);
+    by_dc = argc > 1 && !strcmp(argv[1], "dc");
+    CHECK(table.each != 0 && by_dc == (table.dc_groups != 0));
     CHECK(2 * table.each * (uint32_t)n <= SLOTS);
     for (int i = 0; i < SLOTS; i++)
         before[i] = BEFORE;

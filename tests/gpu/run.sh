@@ -6,12 +6,12 @@
 # with bin/weft and no CMakeCache.txt, built elsewhere, needs the driver alone.
 #   tests/gpu/run.sh [BUILD_FOLDER [GROUP ...]]
 # Groups: memory coll coll_large stripes shared device device_shared proxy staged relay net gda
-# gda_late examples files mapped nccl faults figures; default: all.
+# gda_late gda_dc examples files mapped nccl faults figures; default: all.
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build-gpu}
 [ $# -eq 0 ] || shift
-groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda gda_late examples files mapped nccl faults figures}
+groups=${*:-memory coll coll_large stripes shared device device_shared proxy staged relay net gda gda_late gda_dc examples files mapped nccl faults figures}
 # A kernel of an earlier job would share the GPU with the next measurement.
 trap 'trap - TERM INT; kill -- $(jobs -p) 2> /dev/null; exit 143' TERM INT
 started=$SECONDS
@@ -86,9 +86,10 @@ cat "$logs"/first-1*.log | head -n 5
 litmus() { # label, PEs, cases: run in $extra
     local label=$1 pes=$2 case
     shift 2
-    [ -x "$build/bin/device_litmus" ] || return
+    local program=${litmus_program:-device_litmus}
+    [ -x "$build/bin/$program" ] || return
     for case; do
-        run "$label litmus $case" "$pes" 30 "$build/bin/device_litmus" "$case"
+        run "$label litmus $case" "$pes" 30 "$build/bin/$program" "$case"
     done
 }
 programs() { # label, PEs, programs of tests/device: the CUDA half of each
@@ -325,6 +326,27 @@ group_gda_late() {
     done
     extra="WEFT_TARGET=cuda $first_use WEFT_TEST_GDA_QUEUE_MEMORY=host WEFT_TEST_NODE_PES=2 WEFT_GDA_DOORBELL=cpu"
     programs "gda at first use:" 3 rma signal
+    unset WEFT_HCA SOFT_HCA_IDLE_US
+}
+# PEs by DC, to which kernels post themselves, on one GPU, with both forms of address and the queues in
+# host and in GPU memory. In GPU memory, PEs that share the GPU wait for its turn at each request.
+group_gda_dc() {
+    local queues link program
+    [ -e "$build/lib/weft-hca/libibverbs.so.1" ] || { echo "gda_dc: skipped: built without libibverbs-dev"; return; }
+    export WEFT_HCA=soft SOFT_HCA_IDLE_US=20
+    for queues in WEFT_TEST_GDA_QUEUE_MEMORY=host "SOFT_HCA_ENGINE=gpu WEFT_TEST_GDA_QUEUE_MEMORY=gpu"; do
+        for link in ib roce; do
+            extra="WEFT_GPU=0 WEFT_TARGET=cuda WEFT_PATH=gda $queues WEFT_TEST_GDA_RC=0 SOFT_HCA_LINK=$link LITMUS_ROUNDS=50"
+            programs "gda by DC:" 2 rma_dc signal_dc packet_dc collective_dc
+            litmus_program=device_litmus_dc litmus "gda by DC:" 2 put_signal
+            # One engine for the host's atomics and the GPU's on one word, so queues in host memory.
+            [ "$queues" != WEFT_TEST_GDA_QUEUE_MEMORY=host ] || programs "gda by DC:" 2 words_dc
+        done
+        extra="WEFT_GPU=0 WEFT_TARGET=cuda WEFT_PATH=gda $queues WEFT_TEST_GDA_RC=2"
+        programs "gda by RC and DC:" 6 rma_dc
+        programs "gda by DC, units without:" 3 rma
+    done
+    [ "$gpus" -eq 1 ] || { extra="${extra#WEFT_GPU=0 }" && programs "gda by RC and DC:" 4 atomics_dc; }
     unset WEFT_HCA SOFT_HCA_IDLE_US
 }
 # The same model on 1, 2 and 4 GPUs; each result must equal that of one GPU.

@@ -54,7 +54,7 @@ static weft_status await(uint64_t known, uint64_t target)
     static struct weft_dev_gda_queue queues[2 * EACH], there[2 * EACH];
     static struct gda_qp links[2 * EACH];
     static struct gda_adapter adapter = {.name = "the adapter"};
-    struct path_world world = {.wait_step = step, .wait_end = end};
+    struct path_world world = {.npes = 2, .wait_step = step, .wait_end = end};
     struct gda_gpu_queues far = {.qps = links, .queues = there};
     struct gda gda = {.world = &world, .queues_per_pe = EACH, .queues = queues, .gpu_queues = &far};
     links[QUEUE].adapter = &adapter;

@@ -5,15 +5,25 @@
  * Each request names its target.
  *
  * The host tests the way to a PE before it is used. So the first operation on a PE first gets one
- * byte through the proxy, whose thread tests the way. Not for GPUs: their kernels give all
- * operations on these PEs to the proxy. */
-#ifndef WEFT_DEVICE_DC_H
+ * byte through the proxy, whose thread tests the way. */
+#ifdef WEFT_DEVICE_P2P
+#error "<weft/device/dc.h> stands in place of <weft/device/p2p.h>"
+#elif !defined WEFT_DEVICE_H
+
+/* Included by a program, before or in place of <weft_device.h>, which includes this file again. On
+ * a GPU its kernels then post to the NIC themselves, also to PEs that are reached by DC. */
+#ifndef WEFT_DEVICE_DC
+#define WEFT_DEVICE_DC
+#endif
+#include <weft_device.h>
+
+#elif !defined WEFT_DEVICE_DC_H
 #define WEFT_DEVICE_DC_H
 
 #include <weft/device/gda.h>
 #include <weft/device/proxy.h>
 
-#if !WEFT_TARGET_GPU
+#if WEFT_DEV_HAS_DC
 
 /* Has the host test the way to PE pe, and waits for it. Returns 0 after an error. */
 WEFT_DEVICE_NOINLINE int weft_dev_dc_first(int pe)

@@ -569,10 +569,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     uint32_t chunk = gda->first[PART] + (uint32_t)(gda->skip[PART] >> gda->chunk_bits[PART]);
     struct weft_dev_gda_place there, here;
     struct weft_dev_gda_span span;
-    int by_dc = weft_dev_gda_address_segments(q) != 0; /* the data have strict order */
+    /* The data of a DC initiator have strict order. A unit without transport dc flushes those of
+     * other units, for no PE. */
+    int by_dc = op.pe < 0 || weft_dev_gda_address_segments(q);
     int pe = by_dc ? weft_dev_state.me : op.pe;
     uint32_t reads = gda->data_keys != 0 && !by_dc;
-    if (!weft_dev_gda_begin(&span, q, op, reads + gda->dumps))
+    if (!weft_dev_gda_begin_as(&span, q, op, reads + gda->dumps, q->name < gda->sharing.exclusive))
         return 0;
     there.address = gda->bases[(uint32_t)pe * WEFT_DEV_PARTS + PART] + gda->skip[PART];
     there.key = chunk;

@@ -50,7 +50,12 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_connect(int pe, const uint64_t *ready)
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_queues_to(const struct weft_dev_gda *gda,
                                                               int pe)
 {
-    return gda->queues + (uint32_t)pe * gda->each;
+    uint32_t at = (uint32_t)pe;
+#if WEFT_DEV_HAS_DC
+    if (weft_dev_state.peers[pe].carrier == WEFT_DEV_CARRIER_DC)
+        at = (uint32_t)weft_dev_state.n_pes + at % gda->dc_groups;
+#endif
+    return gda->queues + at * gda->each;
 }
 #else
 /* The first request to a PE. After an error the result are queues that have failed. */
@@ -110,8 +115,12 @@ WEFT_DEVICE int weft_dev_gda_is_exclusive(const struct weft_dev_gda_queue *q, in
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_used_queue(const struct weft_dev_gda *gda,
                                                                uint32_t bit)
 {
+#if WEFT_TARGET_GPU
+    return gda->queues + bit;
+#else
     uint32_t pe = bit / gda->each;
     return weft_dev_gda_queues_to(gda, (int)pe) + (bit - pe * gda->each);
+#endif
 }
 
 WEFT_DEVICE struct weft_dev_gda_queue *weft_dev_gda_own_queue(int pe, int alone)
@@ -204,11 +213,16 @@ WEFT_DEVICE struct weft_dev_gda_place weft_dev_gda_spot(const void *symmetric, i
     return at;
 }
 
-/* Segments of the address in each request of a DC initiator; 0: an RC queue. Device code of a GPU
- * does not post by DC. */
+/* Segments of the address in each request of a DC initiator; 0: an RC queue. In a unit without
+ * transport dc always 0. On a GPU the place of an RC queue shows it without a load. */
 WEFT_DEVICE uint32_t weft_dev_gda_address_segments(const struct weft_dev_gda_queue *q)
 {
-    return WEFT_TARGET_GPU ? 0 : (uint32_t)(q->ready >> 1);
+#if WEFT_TARGET_GPU && WEFT_DEV_HAS_DC
+    const struct weft_dev_gda *gda = &weft_dev_state.gda;
+    if (q < gda->queues + (uint32_t)weft_dev_state.n_pes * gda->each)
+        return 0;
+#endif
+    return WEFT_DEV_HAS_DC ? (uint32_t)(q->ready >> 1) : 0;
 }
 
 /* The same with the key for requests of that queue to PE pe. The key has strict ordering: a write

@@ -144,13 +144,13 @@ WEFT_DEVICE int weft_dev_is_far(const void *symmetric, uint64_t bytes, int pe)
            !weft_dev_state.peers[pe].part[WEFT_DEV_HEAP];
 }
 
-/* The transport of this unit for a peer; 0: none. In a unit without gda the proxy takes its
+/* The transport of this unit for a peer; 0: none. In a unit without gda or dc the proxy takes its
  * requests. */
 WEFT_DEVICE uint32_t weft_dev_carrier_of(const struct weft_dev_peer *peer)
 {
     uint32_t carrier = peer->carrier;
-    if (WEFT_DEV_PROXY_FOR_GDA && carrier >= WEFT_DEV_CARRIER_END)
-        carrier = WEFT_DEV_CARRIER_END - 1;
+    if (WEFT_DEV_PROXY_FOR_OTHER && carrier >= WEFT_DEV_CARRIER_END)
+        carrier = WEFT_DEV_CARRIER_NONE + 1; /* the proxy, in every such unit */
     return carrier < WEFT_DEV_CARRIER_END ? carrier : 0;
 }
 

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_DEV_VERSION = 19 };
+enum { WEFT_DEV_VERSION = 20 };
 
 /* Segments, in the order in which operations search for an address. */
 enum weft_dev_segment_id {
@@ -54,24 +54,29 @@ struct weft_dev_segment {
  *
  * Possible calls cost a kernel on a GPU registers and time, even if it never makes them. Transport
  * gda is therefore compiled only in files that include <weft/device/gda.h> first (or define
- * WEFT_DEVICE_GDA). In other files the proxy takes requests for such a peer, and its host thread
- * passes them to path gda; the same holds for files with WEFT_STATE_BY_POINTER. Files that include
- * <weft/device/p2p.h> have no transport. Transport dc takes requests for PEs that path gda reaches
- * by DC; a GPU gives them to the proxy. */
+ * WEFT_DEVICE_GDA), and transport dc, for PEs that path gda reaches by DC, only in files that
+ * include <weft/device/dc.h> first (or define WEFT_DEVICE_DC). In other files the proxy takes
+ * requests for such a peer, and its host thread passes them to path gda; the same holds for files
+ * with WEFT_STATE_BY_POINTER. Files that include <weft/device/p2p.h> have no transport. */
 #ifndef WEFT_DEV_CARRIERS
 #if defined WEFT_DEVICE_P2P
 #define WEFT_DEV_CARRIERS(X)
 #elif (WEFT_TARGET_GPU && !defined WEFT_DEVICE_GDA) || defined WEFT_STATE_BY_POINTER
-#define WEFT_DEV_CARRIERS(X)   X(PROXY, proxy)
-#define WEFT_DEV_PROXY_FOR_GDA 1
-#elif WEFT_TARGET_GPU
-#define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda)
+#define WEFT_DEV_CARRIERS(X)     X(PROXY, proxy)
+#define WEFT_DEV_PROXY_FOR_OTHER 1 /* the proxy takes requests for transports that are not here */
+#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_DC
+#define WEFT_DEV_CARRIERS(X)     X(PROXY, proxy) X(GDA, gda)
+#define WEFT_DEV_PROXY_FOR_OTHER 1
 #else
 #define WEFT_DEV_CARRIERS(X) X(PROXY, proxy) X(GDA, gda) X(DC, dc)
+#define WEFT_DEV_HAS_DC      1
 #endif
 #endif
-#ifndef WEFT_DEV_PROXY_FOR_GDA
-#define WEFT_DEV_PROXY_FOR_GDA 0
+#ifndef WEFT_DEV_PROXY_FOR_OTHER
+#define WEFT_DEV_PROXY_FOR_OTHER 0
+#endif
+#ifndef WEFT_DEV_HAS_DC
+#define WEFT_DEV_HAS_DC 0
 #endif
 
 enum weft_dev_carrier {
@@ -177,11 +182,13 @@ struct weft_dev_gda_target {
  * bytes. Each chunk has a key at every NIC, in tables of the queue. Chunks of all segments are
  * numbered together. A segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
-    /* On a GPU: [n_pes][each]. They are connected when they are first used, at the latest. */
+    /* PEs that are reached by RC have `each` queues; those that are reached by DC share dc_groups
+     * groups of `each` DC initiators, which follow the queues. */
+    /* On a GPU: [n_pes + dc_groups][each]. They are connected when they are first used, at the
+     * latest. */
     struct weft_dev_gda_queue *queues;
-    /* On simt: [n_pes + dc_groups] address of the `each` queues to a PE; 0: they are not connected
-     * yet. PEs that are reached by DC share dc_groups groups of `each` DC initiators, whose
-     * addresses follow. */
+    /* On simt: [n_pes + dc_groups] address of the `each` queues to a PE. On a GPU only of PEs that
+     * are reached by DC: 1. 0: they are not connected, or the way by DC is not tested yet. */
     const uint64_t *connected;
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
     uint8_t *wanted;                   /* [n_pes] 1: the host is to connect the queues to the PE */

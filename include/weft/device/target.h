@@ -34,4 +34,9 @@
 
 #define WEFT_TARGET_GPU (WEFT_TARGET_CUDA || WEFT_TARGET_HIP)
 
+/* Transport dc (state.h) posts to the NICs by the code of transport gda. */
+#if defined WEFT_DEVICE_DC && !defined WEFT_DEVICE_GDA
+#define WEFT_DEVICE_GDA
+#endif
+
 #endif

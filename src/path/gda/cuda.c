@@ -10,7 +10,7 @@
  *
  * The GPU rings the doorbell itself if the driver lets it write the NIC's register. Otherwise it
  * writes a word of host memory, and a host thread writes the value into the register (bell.c). */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 
 #include "base/config.h"
 #include "base/log.h"
@@ -27,17 +27,19 @@ enum { COPIES_MOST = 4 }; /* 1 KiB: 2,500 copies to or from a GPU in a job of 10
 enum { OLD_KEYS_MOST = 32 }; /* each table has twice the space of the one before */
 
 struct gda_cuda {
-    uint32_t count;         /* device-code queues */
+    uint32_t count;         /* device-code queues, with the DC initiators */
     CUdeviceptr *doorbells; /* [count] Address of each doorbell on the GPU; 0: not connected */
-    CUdeviceptr *marks;     /* [npes] Marks, fillers and busy words of the queues to a PE, or 0 */
+    /* [gda_device_links()] Marks, fillers and busy words of the queues to a PE, or 0 */
+    CUdeviceptr *marks;
     uint32_t by_register, by_thread;
     char why_thread[160]; /* why the GPU does not ring all doorbells */
     struct gda_doorbell_thread *doorbell_thread;
     /* In GPU memory; 0 before device code asks for them. */
     CUdeviceptr queues, used, bases, remote_keys, local_keys;
-    bool written;              /* the tables exist */
-    CUdeviceptr no_completion; /* a completion entry that no NIC has written */
-    uint32_t chunks;           /* chunks of the host segments plus units of the GPU heap */
+    CUdeviceptr targets, tested; /* for DC initiators, see struct gda_dc_device */
+    bool written;                /* the tables exist */
+    CUdeviceptr no_completion;   /* a completion entry that no NIC has written */
+    uint32_t chunks;             /* chunks of the host segments plus units of the GPU heap */
     /* Chunks and units, from the first one on, for which `remote_keys` has space. */
     uint32_t key_chunks;
     CUdeviceptr old_keys[OLD_KEYS_MOST]; /* smaller tables, which a running kernel may read */
@@ -55,13 +57,19 @@ static weft_status write_gpu(const struct gda *gda, CUdeviceptr to, const void *
  * memory. */
 static const struct weft_dev_gda_queue *queue_of(const struct gda *gda, uint32_t i)
 {
-    return gda->gpu_queues ? &gda->gpu_queues->queues[i]
-                           : &gda->queues[gda_device_queue_index(gda, i)];
+    return gda->gpu_queues ? &gda->gpu_queues->queues[i] : gda_device_queue(gda, i);
 }
 
 static const struct gda_qp *qp_of(const struct gda *gda, uint32_t i)
 {
-    return gda->gpu_queues ? &gda->gpu_queues->qps[i] : &gda->qps[gda_device_queue_index(gda, i)];
+    return gda->gpu_queues ? &gda->gpu_queues->qps[i] : gda_device_qp(gda, i);
+}
+
+/* Whether the GPU may use the queues to that PE, or the initiators of that group. */
+static bool is_open(const struct gda *gda, uint32_t link)
+{
+    return link < (uint32_t)gda->world->npes ? gda_is_linked(gda, (int)link)
+                                             : gda_cuda_initiators(gda) != NULL;
 }
 
 /* ------------------------------------------------------------------------------------ doorbells */
@@ -78,7 +86,9 @@ static uint64_t *doorbell_word_of(const struct weft_dev_gda_queue *q)
 static weft_status assign_doorbell_thread(struct gda *gda, uint32_t i)
 {
     struct gda_cuda *cuda = gda->cuda;
-    struct weft_dev_gda_queue *q = &gda->queues[gda_device_queue_index(gda, i)];
+    struct weft_dev_gda_queue *q = gda_device_queue(gda, i);
+    if (!q->ring.record)
+        return base_fail(WEFT_ERR_NO_PATH, "%s", cuda->why_thread);
     weft_status status =
         cuda->doorbell_thread ? WEFT_OK : gda_doorbell_start(&cuda->doorbell_thread, cuda->count);
     if (status)
@@ -111,7 +121,7 @@ static weft_status map_doorbell(struct gda *gda, uint32_t i)
         return base_fail(WEFT_ERR_NO_PATH,
                          "path gda: the GPU may not write the doorbells of %s (%s), and "
                          "WEFT_GDA_DOORBELL is gpu",
-                         gda->qps[gda_device_queue_index(gda, i)].adapter->name, cuda->why_thread);
+                         qp_of(gda, i)->adapter->name, cuda->why_thread);
     return assign_doorbell_thread(gda, i);
 }
 
@@ -160,13 +170,30 @@ static weft_status open_link(struct gda *gda, int pe)
     return status;
 }
 
+weft_status gda_open_cuda_initiators(struct gda *gda)
+{
+    const struct gda_dc_device *device = gda_cuda_initiators(gda);
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&gda->cuda_lock);
+    for (uint32_t i = 0; i < device->count && !status; i++) {
+        if (device->parts[i].area)
+            status =
+                gpu_pin_range(gda->world->gpu, device->parts[i].area, gda_queue_bytes(gda->depth));
+        if (!status)
+            status = map_doorbell(gda, gda_device_queue_count(gda) + i);
+    }
+    pthread_mutex_unlock(&gda->cuda_lock);
+    return status;
+}
+
 static weft_status open_cuda(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
     struct gpu *gpu = gda->world->gpu;
-    cuda->count = gda_device_queue_count(gda);
+    const uint32_t links = (uint32_t)gda_device_links(gda);
+    cuda->count = links * gda->queues_per_pe;
     cuda->doorbells = calloc(cuda->count, sizeof *cuda->doorbells);
-    cuda->marks = calloc((size_t)gda->world->npes, sizeof *cuda->marks);
+    cuda->marks = calloc(links, sizeof *cuda->marks);
     cuda->copies = aligned_alloc(WEFT_DEV_GDA_LINE, COPIES_MOST * sizeof *cuda->copies);
     weft_status status = cuda->doorbells && cuda->marks && cuda->copies
                              ? gpu_pin_range(gpu, gda->requests, gda->requests_bytes)
@@ -206,13 +233,14 @@ static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
     const CUdeviceptr all[] = {cuda->bases,       cuda->queues,     cuda->used,
-                               cuda->remote_keys, cuda->local_keys, cuda->no_completion};
+                               cuda->remote_keys, cuda->local_keys, cuda->no_completion,
+                               cuda->targets,     cuda->tested};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
     for (uint32_t i = 0; i < cuda->old_count; i++)
         gpu_free(gda->world->gpu, cuda->old_keys[i]);
-    for (int pe = 0; pe < gda->world->npes && cuda->marks; pe++)
-        gpu_free(gda->world->gpu, cuda->marks[pe]);
+    for (int link = 0; link < gda_device_links(gda) && cuda->marks; link++)
+        gpu_free(gda->world->gpu, cuda->marks[link]);
 }
 
 /* The caller guarantees that no kernel of the job runs any more. */
@@ -227,6 +255,10 @@ void gda_close_cuda(struct gda *gda)
     for (uint32_t i = 0; gpu && cuda->doorbells && i < cuda->count; i++)
         if (cuda->doorbells[i])
             gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
+    const struct gda_dc_device *device = gpu ? gda_cuda_initiators(gda) : NULL;
+    for (uint32_t i = 0; device && i < device->count; i++)
+        if (device->parts[i].area)
+            gpu_unpin_range(gpu, device->parts[i].area, gda_queue_bytes(gda->depth));
     if (gpu) {
         gpu_unpin_range(gpu, gda->area, gda->area_bytes);
         gpu_unpin_range(gpu, gda->requests, gda->requests_bytes);
@@ -258,10 +290,10 @@ static size_t link_mark_bytes(const struct gda *gda)
 }
 
 /* Zeros are copied there: filling memory would wait for running kernels. */
-static weft_status alloc_marks(const struct gda *gda, int pe)
+static weft_status alloc_marks(const struct gda *gda, uint32_t link)
 {
     const size_t bytes = link_mark_bytes(gda);
-    CUdeviceptr *marks = &gda->cuda->marks[pe];
+    CUdeviceptr *marks = &gda->cuda->marks[link];
     void *zeros = *marks ? NULL : calloc(1, bytes);
     if (*marks)
         return WEFT_OK;
@@ -273,12 +305,14 @@ static weft_status alloc_marks(const struct gda *gda, int pe)
     return status;
 }
 
-/* What device-code queue i has from the start: all that is read before blocks are reserved. */
+/* What device-code queue i has from the start: all that is read before blocks are reserved. DC
+ * initiators begin with the keys of PE 0. */
 static struct weft_dev_gda_queue describe_unconnected(const struct gda *gda, uint32_t i)
 {
     const struct gda_cuda *cuda = gda->cuda;
     uint32_t name = i % gda->queues_per_pe, a = gda_adapter_of(gda, name);
-    size_t row = (size_t)a * (size_t)gda->world->npes + i / gda->queues_per_pe;
+    uint32_t pe = i < gda_device_queue_count(gda) ? i / gda->queues_per_pe : 0;
+    size_t row = (size_t)a * (size_t)gda->world->npes + pe;
     const uint32_t *remote = (const uint32_t *)(uintptr_t)cuda->remote_keys;
     const uint32_t *local = (const uint32_t *)(uintptr_t)cuda->local_keys;
     return (struct weft_dev_gda_queue){.completion =
@@ -307,6 +341,8 @@ static struct weft_dev_gda_queue describe_connected(const struct gda *gda, uint3
     q.fillers = (uint64_t *)(uintptr_t)(marks + (each + name) * queue_mark_bytes(gda));
     q.busy = (uint32_t *)(uintptr_t)busy + (size_t)name * gda->depth;
     q.ready = 1;
+    if (i >= gda_device_queue_count(gda))
+        q.ready += 2 * gda_dc_address_segments(gda, gda_adapter_of(gda, name), gda->world->pe);
     return q;
 }
 
@@ -320,13 +356,13 @@ static weft_status write_queues(const struct gda *gda)
 {
     const struct gda_cuda *cuda = gda->cuda;
     weft_status status = WEFT_OK;
-    for (int pe = 0; pe < gda->world->npes && !status; pe++)
-        if (gda_is_linked(gda, pe))
-            status = alloc_marks(gda, pe);
+    for (uint32_t link = 0; link < (uint32_t)gda_device_links(gda) && !status; link++)
+        if (is_open(gda, link))
+            status = alloc_marks(gda, link);
     for (uint32_t i = 0, n; i < cuda->count && !status; i += n) {
         n = copies_from(cuda, i);
         for (uint32_t k = 0; k < n; k++)
-            cuda->copies[k] = gda_is_linked(gda, (int)((i + k) / gda->queues_per_pe))
+            cuda->copies[k] = is_open(gda, (i + k) / gda->queues_per_pe)
                                   ? describe_connected(gda, i + k)
                                   : describe_unconnected(gda, i + k);
         status = write_gpu(gda, cuda->queues + i * sizeof *cuda->copies, cuda->copies,
@@ -352,7 +388,7 @@ weft_status gda_open_cuda_link(struct gda *gda, int pe)
     weft_status status = cuda ? open_link(gda, pe) : WEFT_OK;
     if (!cuda || !cuda->written || status)
         return status;
-    status = alloc_marks(gda, pe);
+    status = alloc_marks(gda, (uint32_t)pe);
     for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++)
         status = complete_queue(gda, (uint32_t)pe * gda->queues_per_pe + k);
     return status;
@@ -389,6 +425,10 @@ static void fill_table(struct gda *gda, struct weft_dev *dev)
         .no_atomics = gda->adapters->no_atomics,
         .first[WEFT_DEV_OTHER] = gda->first[SEG_HEAP],
         .own[WEFT_DEV_OTHER] = (uintptr_t)gda->world->map[gda->world->pe][SEG_HEAP],
+        .connected = (const uint64_t *)(uintptr_t)cuda->tested,
+        .dc_groups = gda_cuda_initiators(gda) ? GDA_INITIATORS : 0,
+        .dc_keys = 1,
+        .targets = (const struct weft_dev_gda_target *)(uintptr_t)cuda->targets,
     };
     for (int part = 0; part < WEFT_DEV_PARTS; part++)
         dev->gda.chunk_bits[part] = gda->chunk_bits;
@@ -519,12 +559,31 @@ weft_status gda_write_cuda_keys(struct gda *gda)
     return status;
 }
 
+/* The entries are complete before they are valid. */
+static weft_status write_targets(const struct gda *gda, int first, int count)
+{
+    const struct gda_dc_device *device = gda_cuda_initiators(gda);
+    size_t at = (size_t)first * gda->count * sizeof *device->targets,
+           bytes = (size_t)count * gda->count * sizeof *device->targets;
+    weft_status status = write_gpu(gda, gda->cuda->targets + at,
+                                   &device->targets[(size_t)first * gda->count], bytes);
+    return status ? status
+                  : write_gpu(gda, gda->cuda->tested + (size_t)first * sizeof *device->tested,
+                              &device->tested[first], (size_t)count * sizeof *device->tested);
+}
+
+weft_status gda_write_cuda_target(struct gda *gda, int pe)
+{
+    return gda->cuda && gda->cuda->written ? write_targets(gda, pe, 1) : WEFT_OK;
+}
+
 static weft_status alloc_tables(struct gda *gda)
 {
     static const uint64_t no_completion[2] = {0, (uint64_t)WEFT_DEV_GDA_CQE_NONE << 60};
     struct gda_cuda *cuda = gda->cuda;
     size_t npes = (size_t)gda->world->npes;
     cuda->chunks = gda->chunks + gda->gpu->units;
+    const struct gda_dc_device *device = gda_cuda_initiators(gda);
     const struct {
         CUdeviceptr *to;
         size_t bytes;
@@ -534,10 +593,13 @@ static weft_status alloc_tables(struct gda *gda)
         {&cuda->bases, npes * WEFT_DEV_PARTS * sizeof(uint64_t)},
         {&cuda->local_keys, gda->count * cuda->chunks * sizeof(uint32_t)},
         {&cuda->no_completion, sizeof no_completion},
+        {&cuda->targets, device ? device->target_bytes : 0},
+        {&cuda->tested, device ? npes * sizeof *device->tested : 0},
     };
     weft_status status = grow_keys(gda);
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
-        status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
+        if (all[i].bytes)
+            status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
     if (!status)
         status = write_gpu(gda, cuda->no_completion, no_completion, sizeof no_completion);
     if (!status)
@@ -546,6 +608,8 @@ static weft_status alloc_tables(struct gda *gda)
     pthread_mutex_lock(&gda->cuda_lock);
     if (!status)
         status = write_queues(gda);
+    if (!status && device)
+        status = write_targets(gda, 0, gda->world->npes);
     cuda->written = !status;
     cuda->keys_moved = status != WEFT_OK;
     pthread_mutex_unlock(&gda->cuda_lock);
@@ -582,8 +646,8 @@ weft_status gda_read_cuda_counts(struct gda *gda)
         status = gpu_copy(gda->world->gpu, GDA_COPY_STREAM, cuda->copies,
                           (const void *)(uintptr_t)from, n * sizeof *cuda->copies, GPU_DONE);
         for (uint32_t k = 0; k < n && !status; k++)
-            if (gda_is_linked(gda, (int)((i + k) / gda->queues_per_pe)))
-                take_counts(&gda->queues[gda_device_queue_index(gda, i + k)], &cuda->copies[k]);
+            if (is_open(gda, (i + k) / gda->queues_per_pe))
+                take_counts(gda_device_queue(gda, i + k), &cuda->copies[k]);
     }
     return status;
 }

@@ -99,6 +99,25 @@ struct gda_target {
     struct ibv_qp *qp;
 };
 
+/* DC initiators of device code. Those in GPU memory have their QPs and addresses in
+ * gda->gpu_queues, and only counts here. */
+struct gda_dc_device {
+    bool cuda;      /* of kernels on the GPU; false: of simt */
+    uint32_t count; /* GDA_INITIATORS * queues_per_pe */
+    struct weft_dev_gda_queue *queues;
+    struct weft_dev_gda_target *targets; /* [npes][count of NICs] */
+    size_t target_bytes;
+    uint64_t *tested; /* [npes] For the GPU: 1: the entry of `targets` is valid. */
+    struct gda_dc_device_part {
+        struct gda_qp qp;
+        char *area;
+        struct mlx5dv_devx_umem *umem;
+        struct ibv_mr *region;
+        uint64_t *words; /* marks, then fillers */
+        uint32_t *busy;
+    } parts[];
+};
+
 struct gda_dc {
     int rc_peers;      /* most PEs that this one reaches by RC, without itself */
     uint64_t *keys;    /* [npes] access keys of the targets */
@@ -119,6 +138,34 @@ struct gda_dc {
     int test_pe;
     uint32_t test_adapter;
 };
+
+/* What device code has queues to: all PEs and, in a job with DC, the groups of PEs that share
+ * initiators. */
+static inline int gda_device_links(const struct gda *gda)
+{
+    return gda->world->npes + (gda->dc ? GDA_INITIATORS : 0);
+}
+
+/* The initiators of kernels on the GPU; NULL: there are none. */
+static inline struct gda_dc_device *gda_cuda_initiators(const struct gda *gda)
+{
+    return gda->dc && gda->dc->device && gda->dc->device->cuda ? gda->dc->device : NULL;
+}
+
+/* Device-code queue i, as the host sees it, and its QP. */
+static inline struct weft_dev_gda_queue *gda_device_queue(const struct gda *gda, uint32_t i)
+{
+    uint32_t first = gda_device_queue_count(gda);
+    return i < first ? &gda->queues[gda_device_queue_index(gda, i)]
+                     : &gda->dc->device->queues[i - first];
+}
+
+static inline const struct gda_qp *gda_device_qp(const struct gda *gda, uint32_t i)
+{
+    uint32_t first = gda_device_queue_count(gda);
+    return i < first ? &gda->qps[gda_device_queue_index(gda, i)]
+                     : &gda->dc->device->parts[i - first].qp;
+}
 
 /* Whether the peer is reached by DC. RC peers are the nearest by number, in a ring of all PEs, so
  * both ends agree. */
@@ -232,8 +279,9 @@ void gda_dc_write_address(const struct gda *gda, uint32_t adapter, int pe, void 
 
 /* --------------------------------------------------------------------------------- dc_device.c */
 
-/* Whether device code of simt posts to DC peers itself. The first call creates its initiators. */
-bool gda_dc_has_device(struct gda *gda);
+/* Whether device code of that target posts to DC peers itself. The first call creates its
+ * initiators. */
+bool gda_dc_has_device(struct gda *gda, bool cuda);
 void gda_dc_close_device(struct gda *gda);
 void gda_dc_fill_device(const struct gda *gda, struct weft_dev_gda *table);
 /* The way to PE pe is tested. The caller holds test_lock. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DC initiators of device code of target simt (weft/device/dc.h), with the addresses of the targets
- * of PEs whose way is tested. They are created when device code is first used. Group g of PEs,
- * number modulo GDA_INITIATORS, has as many of them as queues of device code lead to an RC peer,
- * and queue k belongs to the same NIC as there. Without a path that stands by, a failed queue ends
- * the job. */
+/* DC initiators of device code (weft/device/dc.h), with the addresses of the targets of PEs whose
+ * way is tested. They are created when device code is first used. Group g of PEs, number modulo
+ * GDA_INITIATORS, has as many of them as queues of device code lead to an RC peer, and queue k
+ * belongs to the same NIC as there. They are in GPU memory if the queues to RC peers are (far.c).
+ * Without a path that stands by, a failed queue ends the job. */
 #include "path/gda/dc.h"
 
 #include "base/log.h"
@@ -15,21 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct gda_dc_device {
-    uint32_t count; /* GDA_INITIATORS * queues_per_pe */
-    struct weft_dev_gda_queue *queues;
-    struct weft_dev_gda_target *targets; /* [npes][count of NICs] */
-    size_t target_bytes;
-    struct gda_dc_device_part {
-        struct gda_qp qp;
-        char *area;
-        struct mlx5dv_devx_umem *umem;
-        struct ibv_mr *region;
-        uint64_t *words; /* marks, then fillers */
-        uint32_t *busy;
-    } parts[];
-};
 
 static size_t device_table_bytes(const struct gda *gda)
 {
@@ -63,6 +48,7 @@ void gda_dc_close_device(struct gda *gda)
         destroy_part(gda, &device->parts[i]);
     gda_unmap_zeros(device->queues, device_table_bytes(gda));
     gda_unmap_zeros(device->targets, device->target_bytes);
+    free(device->tested);
     free(device);
     gda->dc->device = NULL;
 }
@@ -117,23 +103,34 @@ static weft_status open_queue(struct gda *gda, struct gda_dc_device *device, uin
     return status ? status : gda_open_initiator(&part->qp, q->number, gda->dc->mtu);
 }
 
-static weft_status open_device(struct gda *gda)
+/* Those of the GPU are in GPU memory if its other queues are. */
+static weft_status open_queues(struct gda *gda, struct gda_dc_device *device)
+{
+    weft_status status = WEFT_OK;
+    if (device->cuda && gda->gpu_queues)
+        status = gda_open_gpu_initiators(gda);
+    else
+        for (uint32_t i = 0; i < device->count && !status; i++)
+            status = open_queue(gda, device, i);
+    return status || !device->cuda ? status : gda_open_cuda_initiators(gda);
+}
+
+static weft_status open_device(struct gda *gda, bool cuda)
 {
     const uint32_t count = GDA_INITIATORS * gda->queues_per_pe;
     struct gda_dc_device *device = calloc(1, sizeof *device + count * sizeof device->parts[0]);
     if (!device)
         return base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
     gda->dc->device = device;
+    device->cuda = cuda;
     device->count = count;
     device->queues = gda_map_zeros(device_table_bytes(gda));
     device->target_bytes = (size_t)gda->world->npes * gda->count * sizeof *device->targets;
     device->targets = gda_map_zeros(device->target_bytes);
-    weft_status status = device->queues && device->targets
-                             ? WEFT_OK
-                             : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
-    for (uint32_t i = 0; i < count && !status; i++)
-        status = open_queue(gda, device, i);
-    return status;
+    device->tested = calloc((size_t)gda->world->npes, sizeof *device->tested);
+    return device->queues && device->targets && device->tested
+               ? open_queues(gda, device)
+               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
 }
 
 /* The caller holds test_lock. */
@@ -141,11 +138,19 @@ static void publish_peer(struct gda *gda, int pe)
 {
     struct gda_dc_device *device = gda->dc->device;
     uint32_t group = (uint32_t)pe % GDA_INITIATORS;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&gda->cuda_lock);
     for (uint32_t a = 0; a < gda->count; a++)
         gda_dc_write_address(gda, a, pe, device->targets[(size_t)pe * gda->count + a].words);
-    /* Release: pairs with weft_dev_dc_is_ready(). */
-    __atomic_store_n(&gda->device_queues[pe],
-                     (uintptr_t)&device->queues[group * gda->queues_per_pe], __ATOMIC_RELEASE);
+    device->tested[pe] = 1;
+    if (device->cuda)
+        status = gda_write_cuda_target(gda, pe);
+    else /* Release: pairs with weft_dev_dc_is_ready(). */
+        __atomic_store_n(&gda->device_queues[pe],
+                         (uintptr_t)&device->queues[group * gda->queues_per_pe], __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&gda->cuda_lock);
+    if (status)
+        gda->world->fail(gda->world, status, base_last_error());
 }
 
 void gda_dc_publish_device(struct gda *gda, int pe)
@@ -154,7 +159,7 @@ void gda_dc_publish_device(struct gda *gda, int pe)
         publish_peer(gda, pe);
 }
 
-bool gda_dc_has_device(struct gda *gda)
+bool gda_dc_has_device(struct gda *gda, bool cuda)
 {
     struct gda_dc *dc = gda->dc;
     pthread_mutex_lock(&dc->test_lock);
@@ -164,13 +169,13 @@ bool gda_dc_has_device(struct gda *gda)
             snprintf(dc->why_proxy, sizeof dc->why_proxy, "path %s stands by",
                      path_ops_of(path_ops_of(PATH_GDA)->spare)->name);
         else
-            status = open_device(gda);
+            status = open_device(gda, cuda);
         if (status) {
             gda_refusal_text("created", dc->why_proxy);
             log_info(LOG_GDA, "path gda: device code does not post by DC: %s", base_last_error());
             gda_dc_close_device(gda);
         }
-        for (uint32_t g = 0; dc->device && g < GDA_INITIATORS; g++)
+        for (uint32_t g = 0; dc->device && !cuda && g < GDA_INITIATORS; g++)
             gda->device_queues[(uint32_t)gda->world->npes + g] =
                 (uintptr_t)&dc->device->queues[g * gda->queues_per_pe];
         for (int pe = 0; pe < gda->world->npes; pe++) {
@@ -181,13 +186,14 @@ bool gda_dc_has_device(struct gda *gda)
             gda_dc_report_peer(gda, pe);
         }
     }
+    bool has = dc->device && dc->device->cuda == cuda;
     pthread_mutex_unlock(&dc->test_lock);
-    return dc->device;
+    return has;
 }
 
 void gda_dc_fill_device(const struct gda *gda, struct weft_dev_gda *table)
 {
-    if (!gda->dc || !gda->dc->device)
+    if (!gda->dc || !gda->dc->device || gda->dc->device->cuda)
         return;
     table->dc_groups = GDA_INITIATORS;
     table->dc_keys = gda->chunks;
@@ -226,7 +232,12 @@ weft_status gda_dc_drain_device(const struct gda *gda)
 {
     const struct gda_dc_device *device = gda->dc ? gda->dc->device : NULL;
     weft_status status = WEFT_OK;
-    for (uint32_t i = 0; device && i < device->count && !status; i++)
-        status = drain_queue(gda, &device->parts[i], &device->queues[i]);
+    for (uint32_t i = 0; device && i < device->count && !status; i++) {
+        uint64_t head = weft_dev_gda_head(&device->queues[i]);
+        if (!device->cuda || !gda->gpu_queues)
+            status = drain_queue(gda, &device->parts[i], &device->queues[i]);
+        else if (!weft_dev_gda_reached(&device->queues[i], head))
+            status = gda_await_gpu_queue(gda, gda_device_queue_count(gda) + i, head);
+    }
     return status;
 }

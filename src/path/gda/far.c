@@ -3,12 +3,13 @@
  * records and completions in its own memory, and a fence between them does not wait for stores over
  * PCIe. The NIC reaches that memory by dma-buf, or else by its address. If one PE cannot have such
  * queues, no PE has them, so that both ends of each queue are alike. */
-#include "path/gda/gda.h"
+#include "path/gda/dc.h"
 
 #include "base/config.h"
 #include "base/status.h"
 #include "boot/agree.h"
 #include "gpu/gpu.h"
+#include "path/gda/error.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -111,11 +112,12 @@ static weft_status add_gpu_slab(struct gda *gda, struct gda_gpu_queues *on_gpu, 
     return status;
 }
 
-/* Takes memory for the queues to PE pe, from a slab for at least `links` links if there is none. */
-static weft_status take_gpu_place(struct gda *gda, struct gda_gpu_queues *on_gpu, int pe,
+/* Takes memory for the queues of a link, from a slab for at least `links` links if there is
+ * none. */
+static weft_status take_gpu_place(struct gda *gda, struct gda_gpu_queues *on_gpu, int link,
                                   uint32_t links)
 {
-    struct gda_gpu_place *place = &on_gpu->places[pe];
+    struct gda_gpu_place *place = &on_gpu->places[link];
     weft_status status = WEFT_OK;
     if (place->slab)
         return WEFT_OK;
@@ -143,9 +145,9 @@ static void free_gpu_slab(const struct gda *gda, struct gda_gpu_slab *slab)
 /* ------------------------------------------------------------------------------------ the queues
  */
 
-uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int pe, uint32_t adapter)
+uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int link, uint32_t adapter)
 {
-    const struct ibv_mr *region = on_gpu->places[pe].slab->regions[adapter];
+    const struct ibv_mr *region = on_gpu->places[link].slab->regions[adapter];
     return region ? htobe32(region->lkey) : 0;
 }
 
@@ -168,16 +170,17 @@ static char *gpu_area_of(const struct gda *gda, const struct gda_gpu_queues *on_
     return (char *)(uintptr_t)on_gpu->places[i / gda->queues_per_pe].slab->area;
 }
 
-static weft_status create_gpu_queues_to(struct gda *gda, struct gda_gpu_queues *on_gpu, int pe)
+static weft_status create_gpu_queues_to(struct gda *gda, struct gda_gpu_queues *on_gpu, int link)
 {
-    struct gda_gpu_slab *slab = on_gpu->places[pe].slab;
+    struct gda_gpu_slab *slab = on_gpu->places[link].slab;
     weft_status status = WEFT_OK;
     for (uint32_t a = 0; a < gda->count && !status; a++)
         status = register_gpu_slab(gda, slab, a);
     for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++) {
-        uint32_t i = (uint32_t)pe * gda->queues_per_pe + k;
+        uint32_t i = (uint32_t)link * gda->queues_per_pe + k;
         struct gda_layout at = describe_gpu_queue(gda, on_gpu, i);
         on_gpu->qps[i].umem = slab->umems[gda_adapter_of(gda, k)]->umem_id;
+        on_gpu->qps[i].dc = link >= gda->world->npes;
         status = gda_create_queue(gda, &on_gpu->qps[i], &on_gpu->queues[i], &at,
                                   gpu_area_of(gda, on_gpu, i));
     }
@@ -205,6 +208,22 @@ weft_status gda_create_gpu_link(struct gda *gda, int pe, bool *refused)
         return status;
     status = create_gpu_queues_to(gda, gda->gpu_queues, pe);
     *refused = status == WEFT_ERR_SYSTEM || status == WEFT_ERR_NO_PATH;
+    return status;
+}
+
+weft_status gda_open_gpu_initiators(struct gda *gda)
+{
+    struct gda_gpu_queues *on_gpu = gda->gpu_queues;
+    weft_status status = WEFT_OK;
+    for (int link = gda->world->npes; link < gda_device_links(gda) && !status; link++) {
+        status = take_gpu_place(gda, on_gpu, link, GDA_INITIATORS);
+        if (!status)
+            status = create_gpu_queues_to(gda, on_gpu, link);
+        for (uint32_t k = 0; k < gda->queues_per_pe && !status; k++) {
+            uint32_t i = (uint32_t)link * gda->queues_per_pe + k;
+            status = gda_open_initiator(&on_gpu->qps[i], on_gpu->queues[i].number, gda->dc->mtu);
+        }
+    }
     return status;
 }
 
@@ -241,12 +260,12 @@ static uint32_t count_links(const struct gda *gda)
 
 static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
-    uint32_t count = gda_device_queue_count(gda);
+    uint32_t links = (uint32_t)gda_device_links(gda), count = links * gda->queues_per_pe;
     if (config_int(CONFIG_TEST_GDA_INITIATOR))
         return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_INITIATOR is cpu");
     if (config_int(CONFIG_TEST_GDA_QUEUE_MEMORY) == MEMORY_HOST)
         return base_fail(WEFT_ERR_NO_PATH, "WEFT_TEST_GDA_QUEUE_MEMORY is host");
-    on_gpu->places = calloc((size_t)gda->world->npes, sizeof *on_gpu->places);
+    on_gpu->places = calloc(links, sizeof *on_gpu->places);
     on_gpu->qps = calloc(count, sizeof *on_gpu->qps);
     on_gpu->queues = aligned_alloc(WEFT_DEV_GDA_LINE, count * sizeof *on_gpu->queues);
     if (!on_gpu->places || !on_gpu->qps || !on_gpu->queues)
@@ -270,7 +289,8 @@ static weft_status create_gpu_queues(struct gda *gda, struct gda_gpu_queues *on_
 
 static void free_gpu_queues(const struct gda *gda, struct gda_gpu_queues *on_gpu)
 {
-    for (uint32_t i = 0; on_gpu->qps && i < gda_device_queue_count(gda); i++)
+    uint32_t count = (uint32_t)gda_device_links(gda) * gda->queues_per_pe;
+    for (uint32_t i = 0; on_gpu->qps && i < count; i++)
         gda_destroy_qp(&on_gpu->qps[i]);
     for (struct gda_gpu_slab *slab = on_gpu->slabs, *next; slab; slab = next) {
         next = slab->next;
@@ -421,7 +441,7 @@ static weft_status read_gpu_completion(const struct gda *gda, uint32_t number, u
                                        uint64_t *last)
 {
     uint64_t tail[2];
-    struct weft_dev_gda_queue q = gda->queues[gda_device_queue_index(gda, number)];
+    struct weft_dev_gda_queue q = *gda_device_queue(gda, number);
     const void *from = gda->gpu_queues->queues[number].completion - 1;
     weft_status status =
         gpu_copy(gda->world->gpu, GDA_COPY_STREAM, tail, from, sizeof tail, GPU_DONE);
@@ -437,13 +457,32 @@ static bool is_gpu_queue_awaited(const struct gda *gda, uint32_t number, uint64_
 {
     if (done != WEFT_DEV_GDA_FAILED)
         return done < target;
-    return gda->queues[gda_device_queue_index(gda, number)].done != WEFT_DEV_GDA_FAILED &&
+    return number < gda_device_queue_count(gda) &&
+           gda_device_queue(gda, number)->done != WEFT_DEV_GDA_FAILED &&
            gda_takes_over(gda, gda_queue_count(gda) + number);
+}
+
+static weft_status fail_gpu_queue(const struct gda *gda, uint32_t number, uint64_t last)
+{
+    char whose[64];
+    if (number < gda_device_queue_count(gda))
+        snprintf(whose, sizeof whose, "queue %u of device code to PE %u",
+                 number % gda->queues_per_pe, number / gda->queues_per_pe);
+    else
+        snprintf(whose, sizeof whose, "a DC queue of device code");
+    return base_fail(WEFT_ERR_PATH,
+                     "path gda: %s (queue pair %#x of %s, port %d) has failed: %s (syndrome "
+                     "%#04x, vendor %#04x)",
+                     whose, gda->gpu_queues->queues[number].number,
+                     gda->gpu_queues->qps[number].adapter->name, GDA_PORT,
+                     gda_syndrome_text((unsigned)(last >> 56)), (unsigned)(last >> 56),
+                     (unsigned)(last >> 48 & 0xff));
 }
 
 weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target)
 {
-    int pe = (int)(number / gda->queues_per_pe);
+    const bool dc = number >= gda_device_queue_count(gda);
+    int pe = dc ? gda->world->pe : (int)(number / gda->queues_per_pe);
     uint64_t done = 0, last = 0;
     struct path_wait wait = {
         .world = gda->world, .operation = BOX_OP_DEVICE_QUIET, .pe = pe, .expected = target};
@@ -457,11 +496,6 @@ weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t
     if (!status && done == WEFT_DEV_GDA_FAILED)
         status = gda_lost(gda);
     if (!status && done == WEFT_DEV_GDA_FAILED)
-        status = base_fail(WEFT_ERR_PATH,
-                           "path gda: queue %u of device code to PE %d (queue pair %#x of %s, port "
-                           "%d) has failed (syndrome %#04x, vendor %#04x)",
-                           number % gda->queues_per_pe, pe, gda->gpu_queues->queues[number].number,
-                           gda->gpu_queues->qps[number].adapter->name, GDA_PORT,
-                           (unsigned)(last >> 56), (unsigned)(last >> 48 & 0xff));
+        status = fail_gpu_queue(gda, number, last);
     return status;
 }

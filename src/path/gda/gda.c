@@ -754,7 +754,7 @@ static unsigned device_carrier(const struct path_common *common, bool cuda, int 
         return 0;
     if (!gda || pe < 0 || !gda_is_dc_peer(gda, pe))
         return WEFT_DEV_CARRIER_GDA;
-    return !cuda && gda_dc_has_device(gda) ? WEFT_DEV_CARRIER_DC : 0;
+    return gda_dc_has_device(gda, cuda) ? WEFT_DEV_CARRIER_DC : 0;
 }
 
 static weft_status find_adapters(const struct path_world *world, struct path_found *found)

@@ -239,7 +239,8 @@ static inline bool gda_is_linked(const struct gda *gda, int pe)
 }
 
 /* Returns the number of device-code queues to all PEs, and device-code queue i of them, in the
- * order [npes][queues_per_pe]. */
+ * order [npes][queues_per_pe]. DC initiators of device code follow, as if they led to further
+ * PEs: see gda_device_links(). */
 static inline uint32_t gda_device_queue_count(const struct gda *gda)
 {
     return (uint32_t)gda->world->npes * gda->queues_per_pe;
@@ -301,9 +302,14 @@ void gda_close_cuda(struct gda *gda);
 /* The same for the queues to PE pe, which are connected now; device code that has reserved blocks
  * there goes on. gda->cuda may be NULL. The caller holds gda->cuda_lock. */
 weft_status gda_open_cuda_link(struct gda *gda, int pe);
+/* The same for the DC initiators of device code. */
+weft_status gda_open_cuda_initiators(struct gda *gda);
+/* Kernels may post to PE pe by DC: writes its entries of gda->dc->device to the GPU. The caller
+ * holds gda->cuda_lock. */
+weft_status gda_write_cuda_target(struct gda *gda, int pe);
 weft_status gda_write_cuda_table(struct gda *gda, struct weft_dev *dev);
 weft_status gda_write_cuda_keys(struct gda *gda); /* repeated when there are new keys */
-/* Copies the counts of all device-code queues from the GPU into gda->queues. */
+/* Copies the counts of all device-code queues from the GPU, see gda_device_queue(). */
 weft_status gda_read_cuda_counts(struct gda *gda);
 void gda_describe_cuda(const struct gda *gda, char *text, size_t bytes);
 
@@ -422,9 +428,9 @@ struct gda_gpu_queues {
     struct gda_gpu_place {
         struct gda_gpu_slab *slab; /* NULL: the queues to the PE have no memory yet */
         uint32_t at;               /* index of the link in the slab */
-    } * places;                    /* [npes] */
-    struct gda_qp *qps;            /* [npes * queues_per_pe] */
-    /* [npes * queues_per_pe] with GPU addresses */
+    } * places;                    /* [gda_device_links()] */
+    struct gda_qp *qps;            /* [gda_device_links() * queues_per_pe] */
+    /* [gda_device_links() * queues_per_pe] with GPU addresses */
     struct weft_dev_gda_queue *queues;
 };
 
@@ -449,11 +455,13 @@ weft_status gda_create_gpu_link(struct gda *gda, int pe, bool *refused);
 weft_status gda_connect_gpu_link(struct gda *gda, int pe, const uint32_t *numbers);
 /* After a NIC has refused queues to the PE: see gda_describe_dead_link(). */
 weft_status gda_describe_dead_gpu_link(struct gda *gda, int pe);
-/* The key of a NIC for the results of the queues to PE pe, in the byte order of requests; 0: the
+/* The key of a NIC for the results of the queues of a link, in the byte order of requests; 0: the
  * memory is not registered. */
-uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int pe, uint32_t adapter);
-/* Waits until the first `target` blocks of a device-code queue are complete. gda->queues must hold
- * its current counts. */
+uint32_t gda_gpu_results_key(const struct gda_gpu_queues *on_gpu, int link, uint32_t adapter);
+/* Creates the DC initiators of device code there. */
+weft_status gda_open_gpu_initiators(struct gda *gda);
+/* Waits until the first `target` blocks of a device-code queue are complete. gda_device_queue()
+ * must have its current counts. */
 weft_status gda_await_gpu_queue(const struct gda *gda, uint32_t number, uint64_t target);
 
 /* ------------------------------------------------------------------------ devx.c: DevX commands */

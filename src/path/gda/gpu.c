@@ -336,6 +336,8 @@ weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, c
     gda_describe_cuda(gda, device, sizeof device);
     snprintf(found, bytes, "GPU memory by %s; %.150s",
              gda->gpu->by_address ? "address (peermem)" : "dma-buf",
-             gda_is_dc_peer(gda, pe) ? "by DC, requests of kernels by the proxy" : device);
+             gda_is_dc_peer(gda, pe) && !gda_cuda_initiators(gda)
+                 ? "by DC, requests of kernels by the proxy"
+                 : device);
     return WEFT_OK;
 }
