@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
+#include "gpu/sparse.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -23,8 +24,6 @@
 #include <string.h>
 
 enum { COPIES_MOST = 4 }; /* 1 KiB: 2,500 copies to or from a GPU in a job of 10,000 PEs */
-
-enum { OLD_KEYS_MOST = 32 }; /* each table has twice the space of the one before */
 
 struct gda_cuda {
     uint32_t count;         /* device-code queues, with the DC initiators */
@@ -35,16 +34,15 @@ struct gda_cuda {
     char why_thread[160]; /* why the GPU does not ring all doorbells */
     struct gda_doorbell_thread *doorbell_thread;
     /* In GPU memory; 0 before device code asks for them. */
-    CUdeviceptr queues, used, bases, remote_keys, local_keys;
+    CUdeviceptr queues, used, bases, local_keys;
     CUdeviceptr targets, tested; /* for DC initiators, see struct gda_dc_device */
     bool written;                /* the tables exist */
     CUdeviceptr no_completion;   /* a completion entry that no NIC has written */
     uint32_t chunks;             /* chunks of the host segments plus units of the GPU heap */
-    /* Chunks and units, from the first one on, for which `remote_keys` has space. */
-    uint32_t key_chunks;
-    CUdeviceptr old_keys[OLD_KEYS_MOST]; /* smaller tables, which a running kernel may read */
-    uint32_t old_count;
-    bool keys_moved;                   /* the queues do not have the address of `remote_keys` yet */
+    /* [chunks] Keys of a chunk at all PEs. Of the units of the heap's address range most are often
+     * unused: memory registered by the program has the last ones. */
+    struct gpu_sparse remote_keys;
+    bool *keyed;                       /* [units of the heap] there are keys in remote_keys */
     struct weft_dev_gda_queue *copies; /* [COPIES_MOST] Copies of some of the GPU's queues */
 };
 
@@ -232,13 +230,11 @@ weft_status gda_open_cuda(struct gda *gda, char *lacks, size_t bytes)
 static void free_tables(struct gda *gda)
 {
     struct gda_cuda *cuda = gda->cuda;
-    const CUdeviceptr all[] = {cuda->bases,       cuda->queues,     cuda->used,
-                               cuda->remote_keys, cuda->local_keys, cuda->no_completion,
-                               cuda->targets,     cuda->tested};
+    const CUdeviceptr all[] = {cuda->bases,      cuda->queues,        cuda->used,  cuda->targets,
+                               cuda->local_keys, cuda->no_completion, cuda->tested};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         gpu_free(gda->world->gpu, all[i]);
-    for (uint32_t i = 0; i < cuda->old_count; i++)
-        gpu_free(gda->world->gpu, cuda->old_keys[i]);
+    gpu_sparse_close(gda->world->gpu, &cuda->remote_keys);
     for (int link = 0; link < gda_device_links(gda) && cuda->marks; link++)
         gpu_free(gda->world->gpu, cuda->marks[link]);
 }
@@ -265,6 +261,7 @@ void gda_close_cuda(struct gda *gda)
     }
     free(cuda->doorbells);
     free(cuda->marks);
+    free(cuda->keyed);
     free(cuda->copies);
     free(cuda);
     gda->cuda = NULL;
@@ -313,7 +310,7 @@ static struct weft_dev_gda_queue describe_unconnected(const struct gda *gda, uin
     uint32_t name = i % gda->queues_per_pe, a = gda_adapter_of(gda, name);
     uint32_t pe = i < gda_device_queue_count(gda) ? i / gda->queues_per_pe : 0;
     size_t row = (size_t)a * (size_t)gda->world->npes + pe;
-    const uint32_t *remote = (const uint32_t *)(uintptr_t)cuda->remote_keys;
+    const uint32_t *remote = (const uint32_t *)(uintptr_t)cuda->remote_keys.base;
     const uint32_t *local = (const uint32_t *)(uintptr_t)cuda->local_keys;
     return (struct weft_dev_gda_queue){.completion =
                                            (const uint64_t *)(uintptr_t)cuda->no_completion + 1,
@@ -451,39 +448,6 @@ static weft_status write_bases(const struct gda *gda)
     return status;
 }
 
-/* Chunks and units of which the last has keys. */
-static uint32_t used_chunks(const struct gda *gda)
-{
-    uint32_t units = gda->gpu->units;
-    while (units && !gda->gpu->keys[units - 1])
-        units--;
-    return gda->chunks + units;
-}
-
-/* Makes a larger table if there are keys beyond the end of this one: of the units of the heap's
- * address range, most are often unused, and a table of all would take 18 KiB for each PE. The old
- * table stays, since a running kernel may have loaded its address. */
-static weft_status grow_keys(struct gda *gda)
-{
-    struct gda_cuda *cuda = gda->cuda;
-    uint32_t wanted = used_chunks(gda), twice = 2 * cuda->key_chunks;
-    CUdeviceptr made;
-    if (wanted <= cuda->key_chunks)
-        return WEFT_OK;
-    twice = twice < cuda->chunks ? twice : cuda->chunks;
-    wanted = wanted > twice ? wanted : twice;
-    size_t bytes = (size_t)wanted * key_step(gda) * sizeof(uint32_t);
-    weft_status status = gpu_alloc_unset(gda->world->gpu, bytes, &made);
-    if (status)
-        return status;
-    if (cuda->remote_keys)
-        cuda->old_keys[cuda->old_count++] = cuda->remote_keys;
-    cuda->remote_keys = made;
-    cuda->key_chunks = wanted;
-    cuda->keys_moved = true;
-    return WEFT_OK;
-}
-
 /* Copies the keys of a chunk of the host segments. */
 static void gather_keys(const struct gda *gda, uint32_t chunk, uint32_t *to)
 {
@@ -494,20 +458,30 @@ static void gather_keys(const struct gda *gda, uint32_t chunk, uint32_t *to)
     }
 }
 
+/* Writes the keys of a chunk. New memory of the table is zero. */
+static weft_status write_row(const struct gda *gda, uint32_t chunk, const uint32_t *keys)
+{
+    struct gpu_sparse *table = &gda->cuda->remote_keys;
+    const size_t bytes = key_step(gda) * sizeof *keys, at = chunk * bytes;
+    weft_status status = gpu_sparse_back(gda->world->gpu, GDA_COPY_STREAM, table, at, bytes);
+    return status ? status : write_gpu(gda, table->base + at, keys, bytes);
+}
+
 static weft_status write_remote_keys(const struct gda *gda)
 {
-    const struct gda_cuda *cuda = gda->cuda;
-    const size_t bytes = key_step(gda) * sizeof(uint32_t);
-    uint32_t *some = calloc(1, bytes);
+    bool *keyed = gda->cuda->keyed;
+    uint32_t *some = calloc(key_step(gda), sizeof *some);
     weft_status status =
         some ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory for keys");
-    for (uint32_t chunk = 0; chunk < cuda->key_chunks && !status; chunk++) {
-        const uint32_t *keys = chunk < gda->chunks ? NULL : gda->gpu->keys[chunk - gda->chunks];
-        if (chunk < gda->chunks)
-            gather_keys(gda, chunk, some);
-        else if (!keys)
-            memset(some, 0, bytes);
-        status = write_gpu(gda, cuda->remote_keys + chunk * bytes, keys ? keys : some, bytes);
+    for (uint32_t unit = 0; unit < gda->gpu->units && !status; unit++) {
+        const uint32_t *keys = gda->gpu->keys[unit];
+        if (keys || keyed[unit])
+            status = write_row(gda, gda->chunks + unit, keys ? keys : some);
+        keyed[unit] = status ? keyed[unit] : keys != NULL;
+    }
+    for (uint32_t chunk = 0; chunk < gda->chunks && !status; chunk++) {
+        gather_keys(gda, chunk, some);
+        status = write_row(gda, chunk, some);
     }
     free(some);
     return status;
@@ -527,36 +501,12 @@ static weft_status write_local_keys(const struct gda *gda)
     return status;
 }
 
-/* Gives all queues the address of the new table. */
-static weft_status move_keys(const struct gda *gda)
-{
-    enum { AT = offsetof(struct weft_dev_gda_queue, remote_keys) };
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < gda->cuda->count && !status; i++) {
-        const struct weft_dev_gda_queue q = describe_unconnected(gda, i);
-        status = write_gpu(gda, gda->cuda->queues + i * sizeof q + AT, &q.remote_keys,
-                           sizeof q.remote_keys);
-    }
-    gda->cuda->keys_moved = status != WEFT_OK;
-    return status;
-}
-
 weft_status gda_write_cuda_keys(struct gda *gda)
 {
-    const struct gda_cuda *cuda = gda->cuda;
-    if (!cuda || !cuda->written)
+    if (!gda->cuda || !gda->cuda->written)
         return WEFT_OK;
-    /* The thread that connects a link gives its queues the table's address. */
-    pthread_mutex_lock(&gda->cuda_lock);
-    weft_status status = grow_keys(gda);
-    if (!status)
-        status = write_local_keys(gda);
-    if (!status)
-        status = write_remote_keys(gda);
-    if (!status && cuda->keys_moved)
-        status = move_keys(gda);
-    pthread_mutex_unlock(&gda->cuda_lock);
-    return status;
+    weft_status status = write_local_keys(gda);
+    return status ? status : write_remote_keys(gda);
 }
 
 /* The entries are complete before they are valid. */
@@ -596,7 +546,12 @@ static weft_status alloc_tables(struct gda *gda)
         {&cuda->targets, device ? device->target_bytes : 0},
         {&cuda->tested, device ? npes * sizeof *device->tested : 0},
     };
-    weft_status status = grow_keys(gda);
+    const size_t row_bytes = key_step(gda) * sizeof(uint32_t);
+    cuda->keyed = cuda->keyed ? cuda->keyed : calloc(gda->gpu->units, sizeof *cuda->keyed);
+    weft_status status =
+        cuda->keyed ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    if (!status && !cuda->remote_keys.base)
+        status = gpu_sparse_open(gda->world->gpu, cuda->chunks * row_bytes, &cuda->remote_keys);
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
         if (all[i].bytes)
             status = gpu_alloc(gda->world->gpu, all[i].bytes, all[i].to);
@@ -611,7 +566,6 @@ static weft_status alloc_tables(struct gda *gda)
     if (!status && device)
         status = write_targets(gda, 0, gda->world->npes);
     cuda->written = !status;
-    cuda->keys_moved = status != WEFT_OK;
     pthread_mutex_unlock(&gda->cuda_lock);
     return status;
 }
