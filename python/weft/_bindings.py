@@ -294,7 +294,7 @@ WEFT_VERSION_MINOR = 2
 WEFT_VERSION_PATCH = 0
 
 # Version of the device state
-WEFT_DEV_VERSION = 19
+WEFT_DEV_VERSION = 20
 
 # name: (value, meaning)
 STATUSES = {

@@ -3,9 +3,10 @@
  * device code, but its GPU memory is memory of this process. So this program does with the tables
  * what device code does: it reserves blocks of each queue to the PEs of the other node, asks for
  * the queues if they are not connected, waits, and posts a value and an atomic.
- *     gda_first_use [some|dc]
+ *     gda_first_use [some|dc|refused]
  * some: PEs that no barrier connects are not connected before. dc: all PEs are reached by DC, and a
- * get of the host tests the way. */
+ * get of the host tests the way. refused: the adapter refuses the initiators of device code, which
+ * does not post then. */
 #include "gpu_test.h"
 
 #include <weft/device/control.h>
@@ -202,6 +203,10 @@ int main(int argc, char **argv)
     table = state.gda;
     by_dc = argc > 1 && !strcmp(argv[1], "dc");
     CHECK(table.each != 0 && by_dc == (table.dc_groups != 0));
+    if (argc > 1 && !strcmp(argv[1], "refused")) {
+        OK(weft_finalize(job));
+        return 0;
+    }
     CHECK(2 * table.each * (uint32_t)n <= SLOTS);
     for (int i = 0; i < SLOTS; i++)
         before[i] = BEFORE;

@@ -21,7 +21,7 @@ function bare(text) {
 function entry() {
     gsub(/ +/, " ", text)
     if (page ~ /^measurements\/|^changelog|coverage/)
-        text = substr(text, 1, 200)
+        text = substr(text, 1, 150)
     if (!before_declaration)
         print page "\t" id "\t" heading "\t" text
     before_declaration = 0

@@ -105,4 +105,6 @@ WEFT_DEVICE_NOINLINE void weft_dev_dc_order(int quiet)
 
 #endif
 
+#elif WEFT_TARGET_GPU && !defined WEFT_DEVICE_DC
+#error "include <weft/device/dc.h> before <weft_device.h>, or in place of it"
 #endif

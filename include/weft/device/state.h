@@ -182,13 +182,12 @@ struct weft_dev_gda_target {
  * bytes. Each chunk has a key at every NIC, in tables of the queue. Chunks of all segments are
  * numbered together. A segment begins `skip` bytes after the start of its first chunk. */
 struct weft_dev_gda {
-    /* PEs that are reached by RC have `each` queues; those that are reached by DC share dc_groups
-     * groups of `each` DC initiators, which follow the queues. */
-    /* On a GPU: [n_pes + dc_groups][each]. They are connected when they are first used, at the
-     * latest. */
+    /* On a GPU: [n_pes + dc_groups][each]. PEs that are reached by DC share dc_groups groups of
+     * `each` DC initiators, which follow the queues of all PEs. RC queues are connected when they
+     * are first used, at the latest. */
     struct weft_dev_gda_queue *queues;
-    /* On simt: [n_pes + dc_groups] address of the `each` queues to a PE. On a GPU only of PEs that
-     * are reached by DC: 1. 0: they are not connected, or the way by DC is not tested yet. */
+    /* On simt: [n_pes + dc_groups] address of the `each` queues to a PE, or of a group of
+     * initiators; 0: not connected yet. On a GPU: [n_pes] 1: the way by DC is tested. */
     const uint64_t *connected;
     struct weft_dev_gda_queue *failed; /* [each] stand for queues that cannot be connected */
     uint8_t *wanted;                   /* [n_pes] 1: the host is to connect the queues to the PE */

@@ -170,7 +170,7 @@ static weft_status open_link(struct gda *gda, int pe)
 
 weft_status gda_open_cuda_initiators(struct gda *gda)
 {
-    const struct gda_dc_device *device = gda_cuda_initiators(gda);
+    const struct gda_dc_device *device = gda->dc->device;
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&gda->cuda_lock);
     for (uint32_t i = 0; i < device->count && !status; i++) {
@@ -251,8 +251,8 @@ void gda_close_cuda(struct gda *gda)
     for (uint32_t i = 0; gpu && cuda->doorbells && i < cuda->count; i++)
         if (cuda->doorbells[i])
             gpu_unpin_range(gpu, queue_of(gda, i)->ring.doorbell, sizeof(uint64_t));
-    const struct gda_dc_device *device = gpu ? gda_cuda_initiators(gda) : NULL;
-    for (uint32_t i = 0; device && i < device->count; i++)
+    const struct gda_dc_device *device = gpu && gda->dc ? gda->dc->device : NULL;
+    for (uint32_t i = 0; device && device->cuda && i < device->count; i++)
         if (device->parts[i].area)
             gpu_unpin_range(gpu, device->parts[i].area, gda_queue_bytes(gda->depth));
     if (gpu) {

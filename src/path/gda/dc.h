@@ -103,6 +103,7 @@ struct gda_target {
  * gda->gpu_queues, and only counts here. */
 struct gda_dc_device {
     bool cuda;      /* of kernels on the GPU; false: of simt */
+    bool works;     /* false: one could not be created, and all wait for their destruction */
     uint32_t count; /* GDA_INITIATORS * queues_per_pe */
     struct weft_dev_gda_queue *queues;
     struct weft_dev_gda_target *targets; /* [npes][count of NICs] */
@@ -130,7 +131,7 @@ struct gda_dc {
     atomic_uchar own[GDA_ADAPTERS_MOST]; /* enum gda_dc_state of the NIC, for all PEs */
     uint16_t *marks;                     /* [npes][count] the last mark */
     pthread_mutex_t test_lock;           /* also of `device` and `why_proxy` */
-    struct gda_dc_device *device;        /* NULL: device code does not post by DC */
+    struct gda_dc_device *device;        /* NULL: device code has not been used */
     char why_proxy[GDA_REFUSAL_BYTES];   /* why not; "": it has not been used */
     pthread_mutex_t loss_lock;           /* of all `losses` */
     /* The way that is being tested, since when. 0: none is. */
@@ -149,7 +150,8 @@ static inline int gda_device_links(const struct gda *gda)
 /* The initiators of kernels on the GPU; NULL: there are none. */
 static inline struct gda_dc_device *gda_cuda_initiators(const struct gda *gda)
 {
-    return gda->dc && gda->dc->device && gda->dc->device->cuda ? gda->dc->device : NULL;
+    struct gda_dc_device *device = gda->dc ? gda->dc->device : NULL;
+    return device && device->works && device->cuda ? device : NULL;
 }
 
 /* Device-code queue i, as the host sees it, and its QP. */

@@ -128,9 +128,18 @@ static weft_status open_device(struct gda *gda, bool cuda)
     device->target_bytes = (size_t)gda->world->npes * gda->count * sizeof *device->targets;
     device->targets = gda_map_zeros(device->target_bytes);
     device->tested = calloc((size_t)gda->world->npes, sizeof *device->tested);
-    return device->queues && device->targets && device->tested
-               ? open_queues(gda, device)
-               : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    weft_status status = device->queues && device->targets && device->tested
+                             ? open_queues(gda, device)
+                             : base_fail(WEFT_ERR_NO_MEMORY, "path gda: no private memory");
+    device->works = !status;
+    return status;
+}
+
+/* The initiators that device code posts to; NULL: none. */
+static struct gda_dc_device *working_device(const struct gda *gda)
+{
+    struct gda_dc_device *device = gda->dc ? gda->dc->device : NULL;
+    return device && device->works ? device : NULL;
 }
 
 /* The caller holds test_lock. */
@@ -155,7 +164,7 @@ static void publish_peer(struct gda *gda, int pe)
 
 void gda_dc_publish_device(struct gda *gda, int pe)
 {
-    if (gda->dc->device)
+    if (working_device(gda))
         publish_peer(gda, pe);
 }
 
@@ -173,31 +182,32 @@ bool gda_dc_has_device(struct gda *gda, bool cuda)
         if (status) {
             gda_refusal_text("created", dc->why_proxy);
             log_info(LOG_GDA, "path gda: device code does not post by DC: %s", base_last_error());
-            gda_dc_close_device(gda);
         }
-        for (uint32_t g = 0; dc->device && !cuda && g < GDA_INITIATORS; g++)
+        const struct gda_dc_device *device = working_device(gda);
+        for (uint32_t g = 0; device && !cuda && g < GDA_INITIATORS; g++)
             gda->device_queues[(uint32_t)gda->world->npes + g] =
-                (uintptr_t)&dc->device->queues[g * gda->queues_per_pe];
+                (uintptr_t)&device->queues[g * gda->queues_per_pe];
         for (int pe = 0; pe < gda->world->npes; pe++) {
             if (gda_link_of(gda, pe) != GDA_LINK_DC)
                 continue;
-            if (dc->device)
+            if (device)
                 publish_peer(gda, pe);
             gda_dc_report_peer(gda, pe);
         }
     }
-    bool has = dc->device && dc->device->cuda == cuda;
+    bool has = working_device(gda) && dc->device->cuda == cuda;
     pthread_mutex_unlock(&dc->test_lock);
     return has;
 }
 
 void gda_dc_fill_device(const struct gda *gda, struct weft_dev_gda *table)
 {
-    if (!gda->dc || !gda->dc->device || gda->dc->device->cuda)
+    const struct gda_dc_device *device = working_device(gda);
+    if (!device || device->cuda)
         return;
     table->dc_groups = GDA_INITIATORS;
     table->dc_keys = gda->chunks;
-    table->targets = gda->dc->device->targets;
+    table->targets = device->targets;
 }
 
 static weft_status fail_device_queue(const struct gda_dc_device_part *part,
@@ -230,7 +240,7 @@ static weft_status drain_queue(const struct gda *gda, const struct gda_dc_device
 
 weft_status gda_dc_drain_device(const struct gda *gda)
 {
-    const struct gda_dc_device *device = gda->dc ? gda->dc->device : NULL;
+    const struct gda_dc_device *device = working_device(gda);
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; device && i < device->count && !status; i++) {
         uint64_t head = weft_dev_gda_head(&device->queues[i]);
