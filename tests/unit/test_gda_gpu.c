@@ -3,6 +3,7 @@
  * memory, and the tables that device code reads. Host memory emulates GPU memory, and no adapter
  * runs. */
 #include "gpu/gpu.h"
+#include "gpu/sparse.h"
 #include "path/gda/gda.h"
 #include "unit/own_memory.h"
 
@@ -1314,6 +1315,26 @@ static void keys_of_large_windows(void **state)
     end();
 }
 
+/* A part that lies in two pages gives both memory, once. */
+static void part_of_two_pages(void **state)
+{
+    struct gpu_sparse table;
+    setup(state);
+    assert_int_equal(gpu_sparse_open(&gpu, 2 * PAGE + 1, &table), WEFT_OK);
+    assert_int_equal(table.bytes, 3 * PAGE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gpu_sparse_back(&gpu, 0, &table, PAGE - 8, 16), WEFT_OK);
+        assert_int_equal(live_pages, 2);
+    }
+    for (size_t at = 0; at < 2 * PAGE; at++)
+        assert_int_equal(((char *)(uintptr_t)table.base)[at], 0);
+    assert_int_equal(gpu_sparse_back(&gpu, 0, &table, 3 * PAGE - 1, 1), WEFT_OK);
+    assert_int_equal(live_pages, 3);
+    gpu_sparse_close(&gpu, &table);
+    gpu_sparse_close(&gpu, &table);
+    assert_int_equal(ranges | live_pages | mapped_pages, 0);
+}
+
 /* Each step of writing keys to another page of the table fails once. The next call completes it. */
 static void larger_table_that_fails(void **state)
 {
@@ -1633,6 +1654,7 @@ int main(void)
         cmocka_unit_test(tables_of_device_code),
         cmocka_unit_test(tables_that_fail),
         cmocka_unit_test(keys_of_large_windows),
+        cmocka_unit_test(part_of_two_pages),
         cmocka_unit_test(larger_table_that_fails),
         cmocka_unit_test(queues_at_first_use),
         cmocka_unit_test(queues_refused_at_first_use),
