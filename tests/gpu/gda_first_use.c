@@ -190,6 +190,16 @@ static void check_slots(weft_job *job, uint64_t *slots, bool first_node)
         }
 }
 
+/* How requests of device code to that PE, which is reached by DC, go. */
+static void check_reason(weft_job *job, int pe, const char *text)
+{
+    weft_path_info info = {.size = sizeof info, .kind = WEFT_GPU};
+    OK(weft_path_query(job, pe, &info));
+    if (!strstr(info.reason, text))
+        fprintf(stderr, "to PE %d: %s\n", pe, info.reason);
+    CHECK(strstr(info.reason, text));
+}
+
 int main(int argc, char **argv)
 {
     weft_job *job;
@@ -206,6 +216,7 @@ int main(int argc, char **argv)
     by_dc = argc > 1 && !strcmp(argv[1], "dc");
     CHECK(table.each != 0 && by_dc == (table.dc_groups != 0));
     if (argc > 1 && !strcmp(argv[1], "refused")) {
+        check_reason(job, !me, "; by DC; requests of kernels by the proxy");
         OK(weft_finalize(job));
         return 0;
     }
@@ -218,6 +229,10 @@ int main(int argc, char **argv)
         post_to(job, slots, pe);
     OK(weft_barrier(world));
     check_slots(job, slots, me < half);
+    if (by_dc) {
+        check_reason(job, me < half ? half : 0, "; by DC; ");
+        check_reason(job, me < half ? half : 0, " rings doorbells");
+    }
     CHECK(argc < 2 || me == 0 || me == half || unconnected > 0);
     OK(weft_barrier(world));
     OK(weft_finalize(job));

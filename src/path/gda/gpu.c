@@ -333,11 +333,10 @@ weft_status gda_refine(const struct path_world *world, weft_kind kind, int pe, c
     char device[PATH_FOUND_BYTES];
     if (kind != WEFT_GPU || !gda || !gda->gpu)
         return WEFT_OK;
+    const bool dc = gda_is_dc_peer(gda, pe), by_proxy = dc && !gda_cuda_initiators(gda);
     gda_describe_cuda(gda, device, sizeof device);
-    snprintf(found, bytes, "GPU memory by %s; %.150s",
-             gda->gpu->by_address ? "address (peermem)" : "dma-buf",
-             gda_is_dc_peer(gda, pe) && !gda_cuda_initiators(gda)
-                 ? "by DC, requests of kernels by the proxy"
-                 : device);
+    snprintf(found, bytes, "GPU memory by %s; %s%.150s",
+             gda->gpu->by_address ? "address (peermem)" : "dma-buf", dc ? "by DC; " : "",
+             by_proxy ? "requests of kernels by the proxy" : device);
     return WEFT_OK;
 }
