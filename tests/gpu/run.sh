@@ -96,8 +96,11 @@ programs() { # label, PEs, programs of tests/device: the CUDA half of each
     local label=$1 pes=$2 program limit
     shift 2
     for program; do
-        # The atomics of PEs that share a GPU wait for its turns.
-        [ "$program" = atomics ] && limit=180 || limit=60
+        # The atomics of PEs that share a GPU wait for its turns, and so do requests by DC.
+        case $program in
+        atomics | *_dc) limit=180 ;;
+        *) limit=60 ;;
+        esac
         [ -x "$build/bin/device_$program" ] &&
             run "$label $program" "$pes" $limit "$build/bin/device_$program"
     done
