@@ -569,8 +569,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_flush(struct weft_dev_gda_queue *q,
     uint32_t chunk = gda->first[PART] + (uint32_t)(gda->skip[PART] >> gda->chunk_bits[PART]);
     struct weft_dev_gda_place there, here;
     struct weft_dev_gda_span span;
-    /* The data of a DC initiator have strict order. op.pe is -1 where all queues are flushed, also
-     * in a unit without transport dc. */
+    /* The data of a DC initiator have strict order. A flush of all queues has pe -1 for it, also in
+     * a unit without transport dc. */
     int by_dc = op.pe < 0 || weft_dev_gda_address_segments(q);
     int pe = by_dc ? weft_dev_state.me : op.pe;
     uint32_t reads = gda->data_keys != 0 && !by_dc;
