@@ -350,7 +350,7 @@ bool send_handle_responses(struct link_out *link, struct device *d)
     char text[ADDRESS_TEXT];
     bool worked = false, broken = false;
     while ((p = ring_peek(&link->responses, &broken))) {
-        if (!d->unreachable)
+        if (!d->unreachable && !d->failing)
             handle_response(d, link, p);
         ring_consume(&link->responses, p);
         worked = true;

@@ -38,6 +38,7 @@ static const struct variable {
     {"SOFT_HCA_FAIL_DEVICES", NULL, 255, 1, 255, offsetof(struct config, fail_devices)},
     {"SOFT_HCA_FAIL", "request port path adapter create connect", FAIL_REQUEST, 0, 0,
      offsetof(struct config, fail)},
+    {"SOFT_HCA_FAIL_VALUE", NULL, 0, 0, 0xffffffffu, offsetof(struct config, fail_value)},
     {"SOFT_HCA_SLOW", NULL, 0, 0, 255, offsetof(struct config, slow)},
     {"SOFT_HCA_GPU", "any dmabuf peermem none", GPU_ANY, 0, 0, offsetof(struct config, gpu)},
     {"SOFT_HCA_ENGINE", "cpu gpu other", ENGINE_CPU, 0, 0, offsetof(struct config, engine)},
@@ -157,6 +158,11 @@ static void read_all(void)
             values_good &= read_value(v, text);
     }
     values_good &= read_addresses(&values);
+    if (values.fail_value && (values.fail == FAIL_REQUEST || values.fail >= FAIL_CREATE)) {
+        fprintf(stderr, "soft HCA: SOFT_HCA_FAIL_VALUE is for SOFT_HCA_FAIL=port, path or adapter, "
+                        "which is not set\n");
+        values_good = false;
+    }
     /* A ring's size is a power of two. */
     while (values.ring_kib & (values.ring_kib - 1))
         values.ring_kib += values.ring_kib & -values.ring_kib;

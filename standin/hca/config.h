@@ -30,9 +30,11 @@ struct config {
     unsigned
         atomics;    /* enum config_atomics: with what they are atomic, and what is reported of it */
     unsigned apart; /* treat memory that peers may access like GPU memory: see adversary.c */
-    unsigned fail_at; /* number of the request, or for FAIL_CREATE of the command that creates a
-                         queue, from 1, at which `fail` happens; 0: never */
-    unsigned dc;      /* 0: the device reports no DC */
+    unsigned fail_at;    /* number of the request, or for FAIL_CREATE of the command that creates a
+                            queue, from 1, at which `fail` happens; 0: never */
+    unsigned fail_value; /* 0: none; else the 8 bytes of the request from which on requests are
+                            counted, and answers are lost */
+    unsigned dc;         /* 0: the device reports no DC */
     unsigned fail_devices; /* the devices that fail, bit N: mlx5_softN */
     unsigned slow;         /* the devices whose port reports 10 Gbit/s in place of 100 */
     unsigned fail;         /* enum config_fail */

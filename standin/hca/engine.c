@@ -109,6 +109,7 @@ bool engine_pass(struct device *d, bool *timed)
     worked |= poll_doorbells(d);
     worked |= run_queues(d, timed);
     publish(d);
+    send_fail_behind_value(d);
     worked |= roce_receive(d);
     for (unsigned i = 0; i < d->links.in_count; i++)
         worked |= respond_run(d->links.in[i], d);

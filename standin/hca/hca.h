@@ -317,6 +317,10 @@ struct device {
     const struct config *config;
     uint64_t now;            /* ns; time of this pass */
     atomic_bool unreachable; /* SOFT_HCA_FAIL: packets to and from the device are lost */
+    /* SOFT_HCA_FAIL_VALUE: the queue that has posted the value, NULL before; and its requests from
+     * that one on. */
+    const struct qp *failing;
+    uint32_t unanswered;
     uint64_t random;
     uint32_t connections;   /* number of the last connection of a DC initiator */
     struct roce *roce;      /* NULL: no RoCE address */
@@ -445,6 +449,7 @@ bool send_run(struct qp *qp);
 bool send_handle_responses(struct link_out *link, struct device *d);
 void send_doorbell(struct uar *uar, uint64_t value);
 bool send_timers(struct qp *qp);
+void send_fail_behind_value(struct device *d);
 
 /* respond.c */
 bool respond_run(struct link_in *link, struct device *d);

@@ -137,6 +137,42 @@ static bool check_request(struct qp *qp, const struct wqe *w)
     return !qp->send.fault.syndrome;
 }
 
+/* Copies bytes of the message from `offset` to `to`; with NULL it only checks the keys. */
+static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
+{
+    struct wqe_segment s;
+    unsigned at = qp->current.wqe.data;
+    bool fits;
+    while (bytes && wqe_segment_next(qp->current.words, qp->current.wqe.units, &at, &s, &fits)) {
+        if (offset >= s.bytes) {
+            offset -= s.bytes;
+            continue;
+        }
+        uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
+        if (s.is_inline) {
+            memory = (uintptr_t)qp->current.words + s.address + offset;
+        } else {
+            enum mr_refusal r =
+                mr_find(&qp->device->objects.keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
+            if (r) {
+                log_error(qp->device, "QP 0x%x: request 0x%x reads 0x%llx + %u with lkey 0x%x: %s",
+                          qp->qpn, qp->send.taken, (unsigned long long)s.address, s.bytes, s.lkey,
+                          mr_refusal_text(r));
+                return SYNDROME_LOCAL_PROTECTION;
+            }
+            memory += offset;
+        }
+        if (to) {
+            if (!memory_get(qp->device, to, (const void *)(uintptr_t)memory, n))
+                return SYNDROME_LOCAL_PROTECTION;
+            to += n;
+        }
+        bytes -= n;
+        offset = 0;
+    }
+    return SYNDROME_NONE;
+}
+
 /* From now on no packet leaves or reaches the device. A failed adapter also ends all its queues. */
 static void become_unreachable(struct device *d)
 {
@@ -150,6 +186,11 @@ static void become_unreachable(struct device *d)
             qp_to_error(d->objects.qps[n]);
 }
 
+static bool may_fail(const struct device *d)
+{
+    return d->config->fail_devices >> d->number & 1;
+}
+
 /* Counts a WQE when it is first loaded, and returns true if SOFT_HCA_FAIL_AT makes it fail. */
 static bool must_inject_failure(struct qp *qp)
 {
@@ -157,11 +198,48 @@ static bool must_inject_failure(struct qp *qp)
     if ((int16_t)(qp->send.taken - qp->requester.counted_end) < 0 || d->config->fail >= FAIL_CREATE)
         return false;
     qp->requester.counted_end = (uint16_t)(qp->send.taken + 1);
-    if (++d->record.requests != d->config->fail_at || !(d->config->fail_devices >> d->number & 1))
+    d->unanswered += qp == d->failing;
+    if (++d->record.requests != d->config->fail_at || !may_fail(d) || d->config->fail_value)
         return false;
     if (d->config->fail != FAIL_REQUEST)
         become_unreachable(d);
     return d->config->fail == FAIL_REQUEST;
+}
+
+static bool carries(struct qp *qp, uint64_t value)
+{
+    const struct wqe *w = &qp->current.wqe;
+    uint64_t found = w->atomic.operand;
+    if (w->opcode == WQE_WRITE && w->length == sizeof found)
+        return !gather(qp, 0, (uint8_t *)&found, sizeof found) && found == value;
+    return wqe_is_atomic(w->opcode) && found == value;
+}
+
+/* SOFT_HCA_FAIL_VALUE: whether the loaded request is behind those that are executed before the
+ * fault. Only one that is loaded for the first time can be. */
+static bool waits_for_fault(struct qp *qp)
+{
+    struct device *d = qp->device;
+    if (!d->config->fail_value || !may_fail(d) ||
+        (int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
+        return false;
+    if (!d->failing && carries(qp, d->config->fail_value))
+        d->failing = qp;
+    return qp == d->failing && d->unanswered + 1 >= d->config->fail_at;
+}
+
+void send_fail_behind_value(struct device *d)
+{
+    bool executed = true;
+    if (!d->failing || d->unreachable || d->unanswered + 1 < d->config->fail_at)
+        return;
+    for (unsigned i = 0; i < d->links.out_count; i++) {
+        const struct ring *requests = &d->links.out[i]->requests;
+        /* Acquire: what the peer has taken from the ring it has executed. */
+        executed &= __atomic_load_n(&requests->shared->head, __ATOMIC_ACQUIRE) == requests->own;
+    }
+    if (executed)
+        become_unreachable(d);
 }
 
 /* Whether a request by DC reaches that address: a port with an IP address reaches those of its
@@ -188,6 +266,8 @@ static bool load_next_wqe(struct qp *qp)
         send_raise_fault(qp, syndrome, VENDOR_MALFORMED);
         return false;
     }
+    if (waits_for_fault(qp))
+        return false;
     if (must_inject_failure(qp)) {
         log_error(qp->device, "QP 0x%x: request 0x%x fails because of SOFT_HCA_FAIL_AT=%u", qp->qpn,
                   qp->send.taken, qp->device->config->fail_at);
@@ -235,42 +315,6 @@ static bool is_blocked(struct qp *qp)
     if (read && qp->send.reads >= qp->requester.max_reads)
         return true;
     return w->address.present && !idle && !send_same_target(qp, &w->address);
-}
-
-/* Copies bytes of the message from `offset` to `to`; with NULL it only checks the keys. */
-static uint8_t gather(struct qp *qp, uint64_t offset, uint8_t *to, uint64_t bytes)
-{
-    struct wqe_segment s;
-    unsigned at = qp->current.wqe.data;
-    bool fits;
-    while (bytes && wqe_segment_next(qp->current.words, qp->current.wqe.units, &at, &s, &fits)) {
-        if (offset >= s.bytes) {
-            offset -= s.bytes;
-            continue;
-        }
-        uint64_t n = s.bytes - offset < bytes ? s.bytes - offset : bytes, memory;
-        if (s.is_inline) {
-            memory = (uintptr_t)qp->current.words + s.address + offset;
-        } else {
-            enum mr_refusal r =
-                mr_find(&qp->device->objects.keys, s.lkey, qp->pd, 0, s.address, s.bytes, &memory);
-            if (r) {
-                log_error(qp->device, "QP 0x%x: request 0x%x reads 0x%llx + %u with lkey 0x%x: %s",
-                          qp->qpn, qp->send.taken, (unsigned long long)s.address, s.bytes, s.lkey,
-                          mr_refusal_text(r));
-                return SYNDROME_LOCAL_PROTECTION;
-            }
-            memory += offset;
-        }
-        if (to) {
-            if (!memory_get(qp->device, to, (const void *)(uintptr_t)memory, n))
-                return SYNDROME_LOCAL_PROTECTION;
-            to += n;
-        }
-        bytes -= n;
-        offset = 0;
-    }
-    return SYNDROME_NONE;
 }
 
 static uint32_t packet_count(const struct qp *qp, uint64_t bytes)

@@ -123,6 +123,14 @@ static void wrong_ones_are_named(void **state)
     gives("SOFT_HCA_MOD=strict",
           "soft HCA: unknown variable SOFT_HCA_MOD; known are SOFT_HCA_MODE SOFT_HCA_LINK ");
     gives("SOFT_HCA_MODES=strict", "soft HCA: unknown variable SOFT_HCA_MODES; known are ");
+    for (int i = 0; i < 3; i++) {
+        static const char *const faults[] = {"", " SOFT_HCA_FAIL=create", " SOFT_HCA_FAIL=connect"};
+        char settings[80];
+        snprintf(settings, sizeof settings, "SOFT_HCA_FAIL_VALUE=7%s", faults[i]);
+        gives(settings, "soft HCA: SOFT_HCA_FAIL_VALUE is for SOFT_HCA_FAIL=port, path or adapter, "
+                        "which is not set\n");
+    }
+    gives("SOFT_HCA_FAIL_VALUE=7 SOFT_HCA_FAIL=path", "0 0 1 1 1 1000 0 0 0 0 0 512 0 -:");
     gives("SOFT_HCA_ADDRESS=10.0.0.1",
           "soft HCA: SOFT_HCA_ADDRESS is for SOFT_HCA_LINK=roce, which is not set\n");
     gives("SOFT_HCA_LINK=roce SOFT_HCA_ADDRESS=10.0.0",

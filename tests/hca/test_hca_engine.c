@@ -125,6 +125,11 @@ bool send_timers(struct qp *qp)
     return timed_mask >> (qp->qpn & 7) & 1;
 }
 
+void send_fail_behind_value(struct device *d)
+{
+    assert_ptr_equal(d, &device);
+}
+
 bool respond_run(struct link_in *link, struct device *d)
 {
     return answer_of('i');
