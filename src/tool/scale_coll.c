@@ -233,7 +233,7 @@ static weft_status perform_alloc(struct scale_pe *pe)
 }
 
 /* The packets of all members, combined one after the other. */
-static weft_status reduce_packets(struct scale_pe *pe, const struct coll_nodes_reduction *what,
+static weft_status reduce_packets(struct scale_pe *pe, const struct coll_range_reduction *what,
                                   size_t n)
 {
     _Alignas(16) char all[COLL_PACKETS_MOST];
@@ -250,7 +250,7 @@ static weft_status reduce_packets(struct scale_pe *pe, const struct coll_nodes_r
     return WEFT_OK;
 }
 
-weft_status scale_reduce(struct scale_pe *pe, const struct coll_nodes_reduction *what, size_t n)
+weft_status scale_reduce(struct scale_pe *pe, const struct coll_range_reduction *what, size_t n)
 {
     return coll_reduces_by_packets(&pe->team, n * what->c->element)
                ? reduce_packets(pe, what, n)
@@ -261,7 +261,7 @@ static weft_status perform_collective(struct scale_pe *pe)
 {
     const size_t n = pe->all->job->elements, bytes = n * sizeof(uint32_t);
     const struct symmetric_range from = {SEG_HEAP, 0}, to = {SEG_HEAP, bytes};
-    const struct coll_nodes_reduction reduction = {&pe->all->combiner, from, to};
+    const struct coll_range_reduction reduction = {BOX_OP_ALLREDUCE, &pe->all->combiner, from, to};
     const enum tool_scale_collective which = pe->all->collective;
     if (pe->all->gpus && which >= TOOL_SCALE_BROADCAST)
         return scale_perform_on_gpu(pe);

@@ -265,7 +265,7 @@ static weft_status reduce_buffered(struct scale_pe *pe, const struct scale_shape
     const struct tool_scale_job *job = pe->all->job;
     const struct symmetric_range from = {SEG_HEAP, 0},
                                  to = {SEG_HEAP, shape->src * sizeof(uint32_t)};
-    const struct coll_nodes_reduction what = {&pe->all->combiner, from, to};
+    const struct coll_range_reduction what = {BOX_OP_ALLREDUCE, &pe->all->combiner, from, to};
     const bool gets = pe->all->collective != TOOL_SCALE_REDUCE || pe->team.me == 0;
     pe->clock_ns += job->host_ns + (double)(shape->src * sizeof(uint32_t)) * job->host_byte_ns;
     weft_status status = scale_reduce(pe, &what, shape->src);

@@ -70,7 +70,7 @@ static inline bool is_in_node(const struct scale_pe *pe, int other)
 }
 
 /* As coll_reduce_ranges(). */
-weft_status scale_reduce(struct scale_pe *pe, const struct coll_nodes_reduction *what, size_t n);
+weft_status scale_reduce(struct scale_pe *pe, const struct coll_range_reduction *what, size_t n);
 
 /* Time at which `bytes` bytes, or a flag, are at another PE. The sender's clock moves on. */
 double scale_send(struct scale_pe *pe, int to, size_t bytes);

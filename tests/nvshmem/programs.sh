@@ -73,7 +73,9 @@ host)
     fi
     ;;
 mpi | mpi_first)
-    command -v mpicxx > /dev/null && command -v mpirun > /dev/null || exit 77
+    # mpicxx may be there without the headers, which have a package of their own.
+    echo '#include <mpi.h>' | mpicxx -E -x c++ - > /dev/null 2>&1 && command -v mpirun > /dev/null ||
+        exit 77
     order=last option=-DMPI_LAST
     [ "$what" = mpi ] || order=first option=
     runs "mpi.cpp ($order)" mpicxx -std=c++17 $option -I "$source/include" \

@@ -69,6 +69,7 @@ static struct {
     size_t crossed; /* bytes of puts and gets between members that do not share memory */
     int fails_at;   /* number of the call that fails (fails_wait: of the wait); 0 = none */
     int waits;      /* slow waits */
+    enum box_operation operation; /* which all waits are part of; BOX_OP_NONE: not compared */
     int fails_wait;
     int failed;  /* the member whose call failed; -1 = none */
     long memory; /* allocations not yet freed */
@@ -310,6 +311,9 @@ weft_status __wrap_waiter_slow(struct waiter *waiter, uint64_t seen)
     struct member *self = crowd.now;
     assert_true(seen < waiter->expected);
     assert_ptr_equal(waiter->job, &self->job);
+    if (crowd.operation)
+        assert_string_equal(box_operation_name(waiter->operation),
+                            box_operation_name(crowd.operation));
     if (!waiter->slot) {
         waiter->slot = &self->wait;
         crowd.fruitless = 0;

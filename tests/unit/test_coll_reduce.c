@@ -313,6 +313,9 @@ static void check_rows(const struct row *first, size_t count)
     for (size_t i = 0; i < count; i++) {
         row = &first[i];
         crowd_begin(&layouts[row->layout]);
+        crowd.operation = row->what < EACH  ? BOX_OP_ALLREDUCE
+                          : row->what < ONE ? BOX_OP_REDUCESCATTER
+                                            : BOX_OP_REDUCE;
         /* Small ones run twice: data of the first run must not be taken for data of the second. */
         for (int again = 0; again < (row->n > 70000 ? 1 : 2); again++) {
             fill();

@@ -199,11 +199,15 @@ static inline bool coll_reduces_by_packets(const struct weft_team *team, size_t 
     return bytes <= PACKET_BYTES && bytes * (size_t)team->n <= COLL_PACKETS_MOST;
 }
 
-/* A reduction of symmetric host memory, by the algorithm that serves the team. The combiner has a
- * function, and is no scaled sum; both sides are aligned for the type. */
-weft_status coll_reduce_ranges(struct weft_team *team, const struct combiner *c,
-                               struct symmetric_range to, struct symmetric_range from, size_t n,
-                               uint64_t phase);
+/* A reduction of symmetric host memory, whose result every member gets, by the algorithm that
+ * serves the team. Both sides are aligned for the type. */
+struct coll_range_reduction {
+    enum box_operation operation; /* the call that it is part of */
+    const struct combiner *c;     /* its `combine` is not NULL, and it is no scaled sum */
+    struct symmetric_range from, to;
+};
+weft_status coll_reduce_ranges(struct weft_team *team, const struct coll_range_reduction *what,
+                               size_t n, uint64_t phase);
 
 /* A reduction through a buffer of the team in host memory (reduce_buffered.c), and whether that is
  * faster: the vector is small, and the reduction goes by node, or is one of GPU memory. The same
@@ -288,18 +292,13 @@ struct coll_nodes_blocks {
 weft_status coll_nodes_alltoall(struct weft_team *team, enum box_operation operation,
                                 const struct coll_nodes_blocks *what, uint64_t phase);
 
-struct coll_nodes_reduction {
-    const struct combiner *c; /* its `combine` is not NULL, and it is no scaled sum */
-    struct symmetric_range from, to;
-};
-
 /* Whether coll_nodes_reduce() gives the bits of the team's order. */
 static inline bool coll_nodes_keep_order(const struct weft_team *team, weft_type type)
 {
     return team->nodes && (team->nodes->in_order || reduce_any_order(type));
 }
 
-weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
+weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_range_reduction *what,
                               size_t n, uint64_t phase);
 
 /* weft_broadcast(). to_root false: the root's own destination stays unchanged, as the active-set

@@ -15,7 +15,7 @@
  * all members of the group together. */
 struct slice {
     struct weft_team *team;
-    const struct coll_nodes_reduction *what;
+    const struct coll_range_reduction *what;
     int owner;            /* local rank */
     int group;            /* number of nodes of a group */
     int first, end;       /* nodes of this group: first ... end - 1 */
@@ -102,7 +102,7 @@ static weft_status receive_previous(struct slice *slice, uint64_t chunk)
     int before = leader_at(slice, -1);
     weft_status status = WEFT_OK;
     if (slice->requested == chunk)
-        status = coll_await(team, before, slice->phase + chunk, BOX_OP_ALLREDUCE);
+        status = coll_await(team, before, slice->phase + chunk, slice->what->operation);
     if (!status && slice->requested == chunk)
         status = request_previous(slice, chunk);
     if (!status)
@@ -125,7 +125,7 @@ static weft_status request_group(const struct slice *slice)
     weft_status status = WEFT_OK;
     for (int node = slice->first + 1; node < slice->end && !status; node++) {
         status = coll_await(team, member_at(nodes, node, slice->owner), slice->phase - 1,
-                            BOX_OP_ALLREDUCE);
+                            slice->what->operation);
         for (int k = 0; bytes && k < local_count(nodes, node) && !status; k++) {
             status = weft_get_nbi(team->job->system_ctx, to, from, bytes,
                                   team->pes[member_at(nodes, node, k)]);
@@ -197,7 +197,7 @@ static weft_status receive_results(struct slice *slice, bool wait)
         uint64_t phase = slice->phase + slice->distributed;
         if (!wait && !has_notified(team, from, phase))
             return WEFT_OK;
-        status = coll_await(team, from, phase, BOX_OP_ALLREDUCE);
+        status = coll_await(team, from, phase, slice->what->operation);
         if (!status)
             status = return_result(slice);
     }
@@ -232,7 +232,7 @@ static weft_status follow_leader(struct slice *slice)
     size_t bytes = chunk_bytes(&slice->chunks, 0);
     weft_status status = coll_notify(team, leader_at(slice, 0), slice->phase - 1);
     if (!status)
-        status = coll_await(team, leader_at(slice, 0), slice->phase, BOX_OP_ALLREDUCE);
+        status = coll_await(team, leader_at(slice, 0), slice->phase, slice->what->operation);
     if (!status)
         status = put_to_neighbours(team, to, own_address(team, to), bytes);
     return status ? status : notify_neighbours(team, slice->phase + 1);
@@ -241,7 +241,7 @@ static weft_status follow_leader(struct slice *slice)
 /* Phases: the sources of a node are ready. Then one phase for each chunk: the group before has
  * combined it, or its result has returned from the next group, or from the first node of this one.
  * Last: the owner's slice is in all destinations of the node. */
-weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_reduction *what,
+weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_range_reduction *what,
                               size_t n, uint64_t phase)
 {
     const struct team_nodes *nodes = team->nodes;
@@ -264,7 +264,7 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
                             "no private memory to reduce over nodes");
     weft_status status = notify_neighbours(team, phase);
     if (owns && !status)
-        status = await_neighbours(team, phase, BOX_OP_ALLREDUCE);
+        status = await_neighbours(team, phase, what->operation);
     if (owns && !status)
         status = leads ? reduce_slice(&slice) : follow_leader(&slice);
     if (!status) /* after a failure a requested chunk may still arrive in the buffer */
@@ -272,7 +272,7 @@ weft_status coll_nodes_reduce(struct weft_team *team, const struct coll_nodes_re
     for (int k = 0; k < nodes->least && !status; k++)
         if (k != nodes->local_me)
             status = coll_await(team, member_at(nodes, nodes->mine, k),
-                                slice.phase + slice.chunks.count, BOX_OP_ALLREDUCE);
+                                slice.phase + slice.chunks.count, what->operation);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): kept after a failure, see above */
     return status;
 }

@@ -27,8 +27,7 @@ static const size_t alignment_of[WEFT_TYPE_COUNT] = {
 
 struct reduction {
     struct weft_team *team;
-    const struct combiner *c; /* never a scaled sum */
-    struct symmetric_range from, to;
+    const struct coll_range_reduction *what;
 };
 
 static char *own_pointer(struct weft_team *team, struct symmetric_range range)
@@ -41,18 +40,18 @@ static weft_status reduce_small(const struct reduction *reduction, size_t n)
     _Alignas(16) char all[COLL_PACKETS_MOST];
     _Alignas(16) char acc[PACKET_BYTES + 8], next[PACKET_BYTES + 8];
     struct weft_team *team = reduction->team;
-    size_t bytes = n * reduction->c->element;
-    weft_status status =
-        coll_exchange(team, BOX_OP_ALLREDUCE, own_pointer(team, reduction->from), all, bytes);
+    size_t bytes = n * reduction->what->c->element;
+    weft_status status = coll_exchange(team, reduction->what->operation,
+                                       own_pointer(team, reduction->what->from), all, bytes);
     if (status)
         return status;
     access_copy(acc, all, bytes);
     for (int i = 1; i < team->n; i++) {
         access_copy(next, all + (size_t)i * bytes, bytes);
-        reduction->c->combine(acc, next, n);
+        reduction->what->c->combine(acc, next, n);
     }
-    reduce_end(reduction->c, acc, n, team->n);
-    access_copy(own_pointer(team, reduction->to), acc, bytes);
+    reduce_end(reduction->what->c, acc, n, team->n);
+    access_copy(own_pointer(team, reduction->what->to), acc, bytes);
     return WEFT_OK;
 }
 
@@ -61,38 +60,40 @@ static weft_status reduce_tile(const struct reduction *reduction, size_t offset,
 {
     _Alignas(64) char acc[TILE_BYTES];
     struct weft_team *team = reduction->team;
-    struct symmetric_range from = reduction->from, to = reduction->to;
+    struct symmetric_range from = reduction->what->from, to = reduction->what->to;
     from.offset += offset;
     to.offset += offset;
     memcpy(acc, coll_address(team, 0, from), bytes);
     for (int i = 1; i < team->n; i++)
-        reduction->c->combine(acc, coll_address(team, i, from), bytes / reduction->c->element);
-    reduce_end(reduction->c, acc, bytes / reduction->c->element, team->n);
+        reduction->what->c->combine(acc, coll_address(team, i, from),
+                                    bytes / reduction->what->c->element);
+    reduce_end(reduction->what->c, acc, bytes / reduction->what->c->element, team->n);
     weft_status status = WEFT_OK;
     for (int k = 0; k < team->n && !status; k++)
         status = coll_put(team, (team->me + k) % team->n, to, acc, bytes);
     return status;
 }
 
-static weft_status sync_all(struct weft_team *team, uint64_t phase)
+static weft_status sync_all(const struct reduction *reduction, uint64_t phase)
 {
+    struct weft_team *team = reduction->team;
     weft_status status = WEFT_OK;
     for (int i = 0; i < team->n && !status; i++)
         if (i != team->me)
             status = coll_notify(team, i, phase);
     for (int i = 0; i < team->n && !status; i++)
         if (i != team->me)
-            status = coll_await(team, i, phase, BOX_OP_ALLREDUCE);
+            status = coll_await(team, i, phase, reduction->what->operation);
     return status;
 }
 
 /* First byte of the chunk of a member; the chunk ends where the next member's begins. */
 static size_t chunk_begin(const struct reduction *reduction, size_t n, int member)
 {
-    size_t per_line = 64 / reduction->c->element;
+    size_t per_line = 64 / reduction->what->c->element;
     size_t lines = (n + per_line - 1) / per_line;
     size_t first = lines * (size_t)member / (size_t)reduction->team->n * per_line;
-    return (first < n ? first : n) * reduction->c->element;
+    return (first < n ? first : n) * reduction->what->c->element;
 }
 
 /* ----------------------------------------------------------- members whose memory is not mapped */
@@ -132,7 +133,7 @@ static bool is_unmapped(struct weft_team *team, int member)
 static weft_status request_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    char *from = own_pointer(team, tile_at(f, f->reduction->from, tile));
+    char *from = own_pointer(team, tile_at(f, f->reduction->what->from, tile));
     weft_status status = WEFT_OK;
     int which = 0;
     for (int i = 0; i < team->n && !status; i++)
@@ -145,7 +146,7 @@ static weft_status request_tile(const struct fetched *f, size_t tile)
 static void combine_tile(const struct fetched *f, size_t tile)
 {
     struct weft_team *team = f->reduction->team;
-    struct symmetric_range at = tile_at(f, f->reduction->from, tile);
+    struct symmetric_range at = tile_at(f, f->reduction->what->from, tile);
     size_t bytes = tile_bytes(f, tile);
     int which = 0;
     for (int i = 0; i < team->n; i++) {
@@ -155,10 +156,11 @@ static void combine_tile(const struct fetched *f, size_t tile)
         if (i == 0)
             memcpy(f->buffer, source, bytes);
         else
-            f->reduction->c->combine(f->buffer, source, bytes / f->reduction->c->element);
+            f->reduction->what->c->combine(f->buffer, source,
+                                           bytes / f->reduction->what->c->element);
     }
-    reduce_end(f->reduction->c, f->buffer, bytes / f->reduction->c->element, team->n);
-    memcpy(own_pointer(team, tile_at(f, f->reduction->to, tile)), f->buffer, bytes);
+    reduce_end(f->reduction->what->c, f->buffer, bytes / f->reduction->what->c->element, team->n);
+    memcpy(own_pointer(team, tile_at(f, f->reduction->what->to, tile)), f->buffer, bytes);
 }
 
 /* Combines this member's chunk into its own destination. */
@@ -203,13 +205,14 @@ static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n
         at[i] = chunk_begin(reduction, n, i);
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];
     }
-    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + at[team->me]};
-    weft_status status = coll_nodes_sync(team, BOX_OP_ALLREDUCE, phase);
+    struct symmetric_range mine = {reduction->what->to.segment,
+                                   reduction->what->to.offset + at[team->me]};
+    weft_status status = coll_nodes_sync(team, reduction->what->operation, phase);
     if (!status)
         status = reduce_fetched(reduction, at[team->me], bytes[team->me]);
     if (!status)
-        status = coll_nodes_collect(team, BOX_OP_ALLREDUCE, reduction->to, own_pointer(team, mine),
-                                    at, bytes, phase + 1);
+        status = coll_nodes_collect(team, reduction->what->operation, reduction->what->to,
+                                    own_pointer(team, mine), at, bytes, phase + 1);
     free(at);
     return status;
 }
@@ -221,32 +224,29 @@ static weft_status reduce_large(const struct reduction *reduction, size_t n, uin
     struct weft_team *team = reduction->team;
     size_t begin = chunk_begin(reduction, n, team->me),
            end = chunk_begin(reduction, n, team->me + 1);
-    struct symmetric_range mine = {reduction->to.segment, reduction->to.offset + begin};
-    weft_status status = sync_all(team, phase);
+    struct symmetric_range mine = {reduction->what->to.segment, reduction->what->to.offset + begin};
+    weft_status status = sync_all(reduction, phase);
     if (team->direct) {
         for (size_t at = begin; at < end && !status; at += TILE_BYTES)
             status = reduce_tile(reduction, at, end - at < TILE_BYTES ? end - at : TILE_BYTES);
-        return status ? status : sync_all(team, phase + 1);
+        return status ? status : sync_all(reduction, phase + 1);
     }
     if (!status)
         status = reduce_fetched(reduction, begin, end - begin);
     for (int k = 1; k < team->n && begin < end && !status; k++)
         status =
             coll_put(team, (team->me + k) % team->n, mine, own_pointer(team, mine), end - begin);
-    return status ? status : sync_all(team, phase + 1);
+    return status ? status : sync_all(reduction, phase + 1);
 }
 
-weft_status coll_reduce_ranges(struct weft_team *team, const struct combiner *c,
-                               struct symmetric_range to, struct symmetric_range from, size_t n,
-                               uint64_t phase)
+weft_status coll_reduce_ranges(struct weft_team *team, const struct coll_range_reduction *what,
+                               size_t n, uint64_t phase)
 {
-    const struct reduction reduction = {team, c, from, to};
-    if (coll_reduces_by_packets(team, n * c->element))
+    const struct reduction reduction = {team, what};
+    if (coll_reduces_by_packets(team, n * what->c->element))
         return reduce_small(&reduction, n);
-    if (coll_nodes_keep_order(team, c->type)) {
-        struct coll_nodes_reduction what = {c, from, to};
-        return coll_nodes_reduce(team, &what, n, phase);
-    }
+    if (coll_nodes_keep_order(team, what->c->type))
+        return coll_nodes_reduce(team, what, n, phase);
     if (team->nodes)
         return reduce_over_nodes(&reduction, n, phase);
     return reduce_large(&reduction, n, phase);
@@ -287,7 +287,8 @@ static weft_status reduce_by(const char *name, struct weft_team *team, void *dst
     if ((uintptr_t)dst % alignment_of[c->type] || (uintptr_t)src % alignment_of[c->type])
         return base_fail(WEFT_ERR_ALIGNMENT, "%s: dst %p or src %p is not aligned for its type",
                          name, dst, src);
-    return coll_reduce_ranges(team, c, to, from, n, phase);
+    return coll_reduce_ranges(team, &(struct coll_range_reduction){BOX_OP_ALLREDUCE, c, from, to},
+                              n, phase);
 }
 
 WEFT_EXPORT weft_status weft_allreduce(weft_team *team, void *dst, const void *src, size_t n,

@@ -115,9 +115,12 @@ weft_status coll_buffered_reduce(struct weft_team *team, const struct coll_any_r
         status = fill_buffer(&b);
     if (!status) {
         const size_t at = (size_t)((char *)b.buffer - team->job->segments[SEG_SYSTEM].base);
-        const struct symmetric_range from = {SEG_SYSTEM, at + offsetof(struct reduce_buffer, from)},
-                                     to = {SEG_SYSTEM, at + offsetof(struct reduce_buffer, to)};
-        status = coll_reduce_ranges(team, &b.c, to, from, b.n, what->phase);
+        const struct coll_range_reduction ranges = {
+            what->operation,
+            &b.c,
+            {SEG_SYSTEM, at + offsetof(struct reduce_buffer, from)},
+            {SEG_SYSTEM, at + offsetof(struct reduce_buffer, to)}};
+        status = coll_reduce_ranges(team, &ranges, b.n, what->phase);
     }
     if (!status)
         status = empty_buffer(&b);
