@@ -5,7 +5,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "ops/coll/choose.h"
-#include "ops/coll/nodes.h"
+#include "ops/coll/nodes_gpu.h"
 #include "tool/coll_way.h"
 #include "tool/scale_coll.h"
 
@@ -42,9 +42,12 @@ static enum tool_nodes_way way_of(const struct tool_scale_job *job,
     case TOOL_SCALE_ALLGATHER:
         return TOOL_NODES_BLOCKS;
     case TOOL_SCALE_ALLTOALL:
+        return TOOL_NODES_DIRECT;
     case TOOL_SCALE_GATHER:
     case TOOL_SCALE_SCATTER:
-        return TOOL_NODES_DIRECT;
+        return coll_is_relayed(job->pes - job->per_node, job->elements * sizeof(float))
+                   ? TOOL_NODES_RELAYED
+                   : TOOL_NODES_DIRECT;
     default:
         return tool_scale_is_buffered(job, simulated) ? TOOL_NODES_BUFFERED : TOOL_NODES_FOLDED;
     }
@@ -137,7 +140,8 @@ weft_status tool_nodes_way(const struct tool_nodes_question *q, struct tool_node
     a->buffer_bytes = job.buffer_bytes;
     a->nic_bytes = (uint64_t)nic_bytes_of(q, what);
     a->floor_us = q->latency_us + (double)a->nic_bytes * job.byte_ns / 1000;
-    const bool in_a_row = a->way != TOOL_NODES_TREE && a->way != TOOL_NODES_BUFFERED;
+    const bool in_a_row = a->way != TOOL_NODES_TREE && a->way != TOOL_NODES_BUFFERED &&
+                          what != COLL_GATHER && what != COLL_SCATTER;
     if (a->way == TOOL_NODES_BUFFERED) {
         struct tool_scale_job by_kernels = job;
         by_kernels.buffer_bytes = 0;

@@ -152,7 +152,11 @@ weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes
     const struct tool_scale_job *job = pe->all->job;
     const size_t offset = (size_t)((const char *)src - (char *)pe->memory);
     double there_ns = scale_send(pe, from, 0), back_ns;
-    if (is_in_node(pe, from)) {
+    if (!is_in_node(pe, from))
+        pe->all->result->bytes_between += bytes;
+    if (pe->all->gpus) {
+        back_ns = scale_get_ns(pe, from, bytes, there_ns);
+    } else if (is_in_node(pe, from)) {
         pe->clock_ns += (double)bytes * job->copy_ns;
         back_ns = pe->clock_ns;
     } else {
@@ -160,7 +164,6 @@ weft_status weft_get_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes
         other->link_ns =
             (other->link_ns < there_ns ? there_ns : other->link_ns) + (double)bytes * job->byte_ns;
         back_ns = other->link_ns + job->latency_ns;
-        pe->all->result->bytes_between += bytes;
     }
     if (!job->no_contents)
         memcpy(dst, (char *)pe->all->pes[from].memory + offset, bytes);

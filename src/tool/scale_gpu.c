@@ -9,6 +9,8 @@
 #define coll_gpu_nodes_reduces    scale_gpu_nodes_reduces
 #define coll_gpu_nodes_load       scale_gpu_nodes_load
 #define coll_gpu_nodes_reduce     scale_gpu_nodes_reduce
+#define coll_gpu_nodes_relays     scale_gpu_nodes_relays
+#define coll_gpu_nodes_rooted     scale_gpu_nodes_rooted
 #define coll_finish_puts          scale_finish_puts
 #define coll_sync                 scale_sync
 #define coll_compare_records      scale_compare_records
@@ -30,6 +32,7 @@ static weft_status scale_slot_put(struct weft_team *team, const struct coll_slot
 
 #include "ops/coll/nodes_fold.c"
 #include "ops/coll/nodes_gpu.c"
+#include "ops/coll/nodes_rooted.c"
 
 #include "tool/scale_pe.h"
 
@@ -54,17 +57,21 @@ struct scale_gpus {
 
 /* --------------------------------------------------------- in place of what reaches a PE or GPU */
 
-/* When what arrives is there: blocks of a gather, which all begin at the same time, follow one
- * another over the link of the root. */
+static double latest(double a_ns, double b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* When what arrives is there: blocks of a gather that the members put, all at the same time, follow
+ * one another over the link of the root. */
 static double receive(struct scale_pe *pe, int to, size_t bytes, double arrives_ns)
 {
     struct scale_pe *other = &pe->all->pes[to];
     if (pe->all->collective != TOOL_SCALE_GATHER)
         return arrives_ns;
-    other->link_ns += (double)bytes * pe->all->job->byte_ns;
-    if (other->link_ns + pe->all->job->latency_ns < arrives_ns)
-        other->link_ns = arrives_ns - pe->all->job->latency_ns;
-    return other->link_ns + pe->all->job->latency_ns;
+    other->in_ns = latest(other->in_ns + (double)bytes * pe->all->job->byte_ns,
+                          arrives_ns - pe->all->job->latency_ns);
+    return other->in_ns + pe->all->job->latency_ns;
 }
 
 /* What this PE has given since the last quiet is complete at gets_ns. */
@@ -74,15 +81,28 @@ static void give_put(struct scale_pe *pe, int to, size_t bytes)
     double done_ns;
     if (is_in_node(pe, to)) {
         pe->all->result->in_node++;
-        if (pe->gpu_ns < pe->clock_ns + job->put_ns)
-            pe->gpu_ns = pe->clock_ns + job->put_ns;
-        pe->gpu_ns += (double)bytes * job->gpu_byte_ns;
+        pe->gpu_ns =
+            latest(pe->gpu_ns, pe->clock_ns + job->put_ns) + (double)bytes * job->gpu_byte_ns;
         done_ns = pe->gpu_ns;
     } else {
         done_ns = receive(pe, to, bytes, scale_send(pe, to, bytes));
         done_ns += job->latency_ns; /* until the NIC knows */
     }
-    pe->gets_ns = done_ns > pe->gets_ns ? done_ns : pe->gets_ns;
+    pe->gets_ns = latest(done_ns, pe->gets_ns);
+}
+
+double scale_get_ns(struct scale_pe *pe, int from, size_t bytes, double there_ns)
+{
+    const struct tool_scale_job *job = pe->all->job;
+    struct scale_pe *other = &pe->all->pes[from];
+    if (is_in_node(pe, from)) {
+        pe->gpu_ns =
+            latest(pe->gpu_ns, pe->clock_ns + job->put_ns) + (double)bytes * job->gpu_byte_ns;
+        return pe->gpu_ns;
+    }
+    other->link_ns = latest(other->link_ns, there_ns) + (double)bytes * job->byte_ns;
+    pe->in_ns = latest(pe->in_ns, there_ns) + (double)bytes * job->byte_ns;
+    return latest(other->link_ns, pe->in_ns) + job->latency_ns;
 }
 
 weft_status weft_put_nbi(weft_ctx *ctx, void *dst, const void *src, size_t bytes, int to)
@@ -163,7 +183,7 @@ void gpu_leave(const struct gpu_device *device)
 weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
 {
     struct scale_pe *pe = ((struct scale_gpu *)gpu)->pe;
-    pe->clock_ns = pe->kernel_ns > pe->clock_ns ? pe->kernel_ns : pe->clock_ns;
+    pe->clock_ns = latest(pe->kernel_ns, pe->clock_ns);
     return WEFT_OK;
 }
 
@@ -234,6 +254,8 @@ void scale_use_gpu(struct scale_pe *pe)
     gpu->coll = &gpus->coll;
     gpu->slot_of = gpus->slot_of;
     gpu->heap = (struct gpu_heap){.boot = &own->boot,
+                                  .reservation = (CUdeviceptr)(uintptr_t)pe->heap,
+                                  .reserved_bytes = pe->heap_bytes,
                                   .windows = &gpus->windows[pe->nodes.first[pe->nodes.mine]],
                                   .size = pe->heap_bytes};
     /* The slots of the only team begin with the heap. */
@@ -308,12 +330,22 @@ static weft_status gather_everywhere(struct scale_pe *pe, char *dst, size_t byte
     return status;
 }
 
-/* Puts each block to its member: alltoall, and at the root or to the root gather and scatter. */
-static weft_status put_blocks(struct scale_pe *pe, char *dst, size_t bytes)
+/* As weft_alltoall(), weft_gather() and weft_scatter(): large blocks from or to one root through
+ * relays, others each to its member. */
+static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
 {
     const enum tool_scale_collective which = pe->all->collective;
     const int n = pe->team.n, me = pe->team.me;
+    const struct coll_rooted what = {which == TOOL_SCALE_GATHER ? BOX_OP_GATHER : BOX_OP_SCATTER,
+                                     which == TOOL_SCALE_GATHER,
+                                     dst,
+                                     pe->memory,
+                                     bytes,
+                                     0};
+    bool done;
     weft_status status = WEFT_OK;
+    if (which != TOOL_SCALE_ALLTOALL && coll_gpu_nodes_relays(&pe->team, &what))
+        return coll_gpu_nodes_rooted(&pe->team, &what, &done);
     for (int k = 0; k < n && !status; k++) {
         const int to = (me + k) % n;
         if (which == TOOL_SCALE_GATHER && to != 0)
@@ -340,7 +372,7 @@ weft_status scale_perform_on_gpu(struct scale_pe *pe)
     case TOOL_SCALE_ALLTOALL:
     case TOOL_SCALE_GATHER:
     case TOOL_SCALE_SCATTER:
-        return put_blocks(pe, dst, bytes);
+        return move_blocks(pe, dst, bytes);
     default:
         return tool_scale_is_buffered(pe->all->job, pe->all->collective)
                    ? reduce_buffered(pe, &shape)

@@ -30,10 +30,11 @@ struct scale_pe {
     struct scale_team *all;
     pthread_t thread;
     sem_t turn;
-    double clock_ns, link_ns; /* link_ns: until which its link to other nodes is busy */
-    double gets_ns;           /* until its nonblocking puts and gets are complete */
-    double kernel_ns;         /* until which its kernel runs */
-    double gpu_ns;            /* until which its GPU stores into others of the node */
+    double clock_ns;
+    double link_ns, in_ns; /* until which its link to other nodes, and from them, is busy */
+    double gets_ns;        /* until its nonblocking puts and gets are complete */
+    double kernel_ns;      /* until which its kernel runs */
+    double gpu_ns;         /* until which its GPU copies to and from others of the node */
     struct scale_flag *flags;
     int flag_count, flag_size;
     int awaited;            /* member that it waits for; -1: it does not wait */
@@ -89,5 +90,7 @@ void scale_free_gpus(struct scale_team *all);
 void scale_use_gpu(struct scale_pe *pe);
 size_t scale_slot_bytes(void); /* of the slots of the team's area, which a PE's heap begins with */
 weft_status scale_perform_on_gpu(struct scale_pe *pe);
+/* When a get of GPU memory, whose request is there at there_ns, is complete. */
+double scale_get_ns(struct scale_pe *pe, int from, size_t bytes, double there_ns);
 
 #endif

@@ -81,17 +81,44 @@ static void the_smallest_reductions_are_packets(void **state)
     assert_int_not_equal(result.between, 24 * 2);
 }
 
-/* Blocks of a gather follow one another over the root's link: 28 GPUs of other nodes, 4 MB each. */
-static void a_gather_takes_the_time_of_the_roots_link(void **state)
+/* Small blocks of a gather follow one another over the root's link: 28 GPUs of other nodes, 32 kB
+ * each. Large ones come over the links of the four members of its node. */
+static void a_gather_takes_the_time_of_the_links(void **state)
 {
-    struct tool_scale_job job = job_of(32, 4, 1000000);
+    struct tool_scale_job job = job_of(32, 4, 8000);
     struct tool_scale_result gather, scatter;
     (void)state;
     job.no_contents = true;
     assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_GATHER, &gather), 0);
     assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_SCATTER, &scatter), 0);
-    assert_true(gather.us > 28 * 80 && gather.us < 28 * 80 + 200);
-    assert_true(scatter.us > 28 * 80 && scatter.us < 28 * 80 + 200);
+    assert_true(gather.us > 28 * 0.64 && gather.us < 28 * 0.64 + 25);
+    assert_true(scatter.us > 28 * 0.64 && scatter.us < 28 * 0.64 + 25);
+    job.elements = 1000000;
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_GATHER, &gather), 0);
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_SCATTER, &scatter), 0);
+    assert_true(gather.us > 7 * 80 && gather.us < 7 * 80 + 130);
+    assert_true(scatter.us > 7 * 80 && scatter.us < 7 * 80 + 130);
+}
+
+/* The same limit decides in the library and in the estimate. */
+static void large_blocks_pass_through_relays(void **state)
+{
+    struct tool_nodes_question q = {
+        .operation = "scatter", .nodes = 70, .per_node = 4, .gbit = 400, .latency_us = 5};
+    struct tool_nodes_answer answer;
+    struct tool_scale_result result;
+    (void)state;
+    q.bytes = (1 << 20) / 276 / 4 * 4;
+    assert_int_equal(tool_nodes_way(&q, &answer), 0);
+    assert_int_equal(answer.way, TOOL_NODES_DIRECT);
+    q.bytes += 4;
+    struct tool_scale_job job = job_of(280, 4, (size_t)q.bytes / 4);
+    job.flag_ns = 200; /* as the estimate assumes */
+    job.no_contents = true;
+    assert_int_equal(tool_nodes_way(&q, &answer), 0);
+    assert_int_equal(answer.way, TOOL_NODES_RELAYED);
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_SCATTER, &result), 0);
+    assert_true(answer.us == result.us && answer.messages == result.between);
 }
 
 static void times_of_many_nodes_follow_from_few(void **state)
@@ -103,8 +130,6 @@ static void times_of_many_nodes_follow_from_few(void **state)
     } rows[] = {{"broadcast", TOOL_SCALE_BROADCAST, 64 << 20},
                 {"allgather", TOOL_SCALE_ALLGATHER, 100000},
                 {"alltoall", TOOL_SCALE_ALLTOALL, 100000},
-                {"gather", TOOL_SCALE_GATHER, 4 << 20},
-                {"scatter", TOOL_SCALE_SCATTER, 4 << 20},
                 {"allreduce", TOOL_SCALE_ALLREDUCE, 3 << 20},
                 {"allreduce", TOOL_SCALE_ALLREDUCE, 256 << 20},
                 {"reduce", TOOL_SCALE_REDUCE, 16 << 20},
@@ -136,7 +161,8 @@ int main(void)
         cmocka_unit_test(every_pe_has_the_right_bits),
         cmocka_unit_test(small_reductions_take_the_buffer),
         cmocka_unit_test(the_smallest_reductions_are_packets),
-        cmocka_unit_test(a_gather_takes_the_time_of_the_roots_link),
+        cmocka_unit_test(a_gather_takes_the_time_of_the_links),
+        cmocka_unit_test(large_blocks_pass_through_relays),
         cmocka_unit_test(times_of_many_nodes_follow_from_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

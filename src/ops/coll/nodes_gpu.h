@@ -2,7 +2,8 @@
 /* Collectives by node on GPU memory: data crosses the network once for each node. Large vectors are
  * cut into slices; the members with local rank k ("owners" of slice k) send it from node to node,
  * so every member uses the NIC next to its GPU, and distribute it within their nodes by the paths
- * between GPUs. nodes_gpu.c moves data, also between GPU and host memory; nodes_fold.c reduces.
+ * between GPUs. nodes_gpu.c moves data, also between GPU and host memory; nodes_fold.c reduces;
+ * nodes_rooted.c gathers and scatters.
  *
  * The CPU orders the steps. A PE puts what a step has to send, to other nodes and within its own at
  * the same time, completes all of it (quiet), and then notifies. A flag is in host memory, and
@@ -27,6 +28,31 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
 weft_status coll_gpu_nodes_collect(struct weft_team *team, enum box_operation operation, void *dst,
                                    const void *src, const size_t *at, const size_t *sizes,
                                    uint64_t phase);
+
+/* A gather or scatter: with `gathers`, block i of dst at the root is the src of member i; else
+ * block i of the root's src goes to the dst of member i. */
+struct coll_rooted {
+    enum box_operation operation;
+    bool gathers;
+    void *dst;
+    const void *src;
+    size_t bytes; /* of a block */
+    int root;
+};
+
+/* Whether relays are worth that the members meet first: `far` members of other nodes have blocks.
+ * The limit is where both ways take the same time by `weft explain coll`, with 400 Gbit/s. */
+static inline bool coll_is_relayed(int far, size_t bytes)
+{
+    enum { LEAST_BYTES = 1 << 20 };
+    return bytes >= LEAST_BYTES / (size_t)(far ? far : 1);
+}
+
+/* Whether coll_gpu_nodes_rooted() is worth an attempt; the same answer at every member. *done
+ * false: the members do not name the same memory, and nothing has been moved. */
+bool coll_gpu_nodes_relays(const struct weft_team *team, const struct coll_rooted *what);
+weft_status coll_gpu_nodes_rooted(struct weft_team *team, const struct coll_rooted *what,
+                                  bool *done);
 
 /* Whether coll_gpu_nodes_reduce() can serve: both sides are in the GPU heap, the GPUs run kernels,
  * and the order of the team permits it. The same answer at every member. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host-initiated gather and scatter: by kernels where these can serve. Else each member puts its
+/* Host-initiated gather and scatter: by kernels where these can serve, and large blocks of GPU
+ * memory over nodes by all NICs of the root's node (nodes_rooted.c). Else each member puts its
  * blocks over the path of each pair, calls quiet, and syncs with the others. */
 #include "ops/coll/kernel.h"
 #include "ops/coll/memory.h"
+#include "ops/coll/nodes_gpu.h"
 
 /* Checks the arguments and performs the collective where kernels can. *done: the call is complete,
  * or failed. */
@@ -34,7 +36,16 @@ static weft_status begin_rooted(struct weft_team *team, const struct coll_reques
     bool host;
     if (!status && kernel)
         status = coll_kernel_memory(team, request, &host);
-    return status || !kernel ? status : coll_kernel_run(team, request);
+    if (!status && kernel)
+        return coll_kernel_run(team, request);
+    const struct coll_rooted what = {operation,      request->what == COLL_GATHER,
+                                     request->dst,   request->src,
+                                     request->bytes, request->root};
+    if (!status && coll_gpu_nodes_relays(team, &what)) {
+        status = coll_gpu_nodes_rooted(team, &what, done);
+        *done |= status != WEFT_OK;
+    }
+    return status;
 }
 
 WEFT_EXPORT weft_status weft_gather(weft_team *team, void *dst, const void *src, size_t bytes,
