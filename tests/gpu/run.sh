@@ -488,6 +488,12 @@ group_coll() { # collectives of streams and of the host on GPU memory
                 run "collectives over nodes: $part" "$pes" 60 "$program" $part
         done
     done
+    for part in "" stream; do
+        for pes in 4 5; do
+            extra="WEFT_TEST_NODE_PES=2 WEFT_FABRIC_PROVIDER=tcp WEFT_FABRIC_INTERFACE=lo" \
+                run "gather and scatter over nodes${part:+: $part}" "$pes" 60 "$build/bin/job_gpu_coll_rooted" $part
+        done
+    done
     # Their kernels as members on one GPU; and without parts of their synchronization, where a GPU
     # may show it. What clang has compiled the driver compiles once more, for over a minute.
     run "rounds" 1 300 "$build/bin/device_coll_rounds" 1 60000
