@@ -112,8 +112,8 @@ int main(int argc, char **argv)
     both(&teams[0], 700001, n / 2);
     both(&teams[0], 1001, n - 1); /* each to its member */
     /* The slots of this team are smaller than a block, and its members are in reverse order. */
-    both(&teams[1], 1100003, 0);
-    both(&teams[1], 1 << 19, n - 1);
+    both(&teams[1], 1100003, n - 1);
+    both(&teams[1], 1 << 19, 1);
     OK(weft_finalize(job));
     return 0;
 }
