@@ -242,13 +242,13 @@ int explain_coll(const struct coll_words *words)
                             "expected 1 to 64, or nodes and PEs of each such as 16x8");
     if (members < 1 || members > TOOL_COLL_MEMBERS)
         return refuse_value("invalid number of PEs", words->words[2],
-                            nodes > 1 ? "expected 2 to 64 of each node" : "expected 1 to 64");
+                            nodes > 1 ? "expected 1 to 64 of each node" : "expected 1 to 64");
     if (!tool_coll_way(words->words[0], q.bytes, (int)members, &answer))
         return refuse_operation(words->words[0]);
     if (nodes != 1) {
-        if (nodes < 1 || members < 2 || nodes > TOOL_NODES_PES / members)
+        if (nodes < 1 || nodes > TOOL_NODES_PES / members)
             return refuse_value("invalid number of nodes", words->words[2],
-                                "expected nodes of 2 to 64 PEs, 16384 in all");
+                                "expected nodes of 1 to 64 PEs, 16384 in all");
         q.operation = answer.operation;
         q.nodes = (int)nodes;
         q.per_node = (int)members;

@@ -45,7 +45,8 @@ static enum tool_nodes_way way_of(const struct tool_scale_job *job,
         return TOOL_NODES_DIRECT;
     case TOOL_SCALE_GATHER:
     case TOOL_SCALE_SCATTER:
-        return coll_is_relayed(job->pes - job->per_node, job->elements * sizeof(float))
+        return job->per_node > 1 &&
+                       coll_is_relayed(job->pes - job->per_node, job->elements * sizeof(float))
                    ? TOOL_NODES_RELAYED
                    : TOOL_NODES_DIRECT;
     default:
@@ -129,6 +130,11 @@ weft_status tool_nodes_way(const struct tool_nodes_question *q, struct tool_node
     const enum coll_what what = operations[i].what;
     const enum tool_scale_collective simulated = operations[i].simulated;
     tool_scale_gpu_costs(&job, a->rates, sizeof a->rates);
+    if (q->per_node == 1 && tool_scale_is_buffered(&job, simulated))
+        return base_fail(WEFT_ERR_ARGUMENT,
+                         "%s of up to %zu bytes in all on GPUs that have a node each is not "
+                         "estimated: it is done in host memory",
+                         q->operation, job.buffer_bytes);
     a->operation = coll_names[what];
     a->blocks_each = what != COLL_ALLREDUCE && what != COLL_BROADCAST && what != COLL_REDUCE;
     a->way = way_of(&job, simulated);

@@ -16,7 +16,7 @@ enum { TOOL_NODES_PES = 16384, TOOL_NODES_PER_NODE = 64 };
 struct tool_nodes_question {
     const char *operation;   /* of tool_coll_operation(); not alltoallv or alltoalls */
     uint64_t bytes;          /* of a vector of floats, or of a block; rounded up to 4 */
-    int nodes, per_node;     /* at least two each */
+    int nodes, per_node;     /* at least two nodes */
     double gbit, latency_us; /* of the NIC of each GPU, and between nodes */
 };
 

@@ -3,26 +3,27 @@
  * takes the NIC next to the GPU, one within the node the links between GPUs, and a kernel combines
  * what the serial loop of scale_coll.c combines. The heap of a PE is its memory: slots of the
  * team's area, then source and destination. */
-#define coll_gpu_nodes_broadcasts scale_gpu_nodes_broadcasts
-#define coll_gpu_nodes_broadcast  scale_gpu_nodes_broadcast
-#define coll_gpu_nodes_collect    scale_gpu_nodes_collect
-#define coll_gpu_nodes_reduces    scale_gpu_nodes_reduces
-#define coll_gpu_nodes_load       scale_gpu_nodes_load
-#define coll_gpu_nodes_reduce     scale_gpu_nodes_reduce
-#define coll_gpu_nodes_relays     scale_gpu_nodes_relays
-#define coll_gpu_nodes_rooted     scale_gpu_nodes_rooted
-#define coll_finish_puts          scale_finish_puts
-#define coll_sync                 scale_sync
-#define coll_compare_records      scale_compare_records
-#define coll_exchange_factors     scale_exchange_factors
-#define coll_pull_reduce          scale_pull_reduce
-#define coll_kernel_runs          scale_kernel_runs
-#define coll_kernel_most_blocks   scale_kernel_most_blocks
-#define gpu_coll_load             scale_coll_load
-#define gpu_coll_launch           scale_coll_launch
-#define gpu_enter                 scale_enter
-#define gpu_leave                 scale_leave
-#define gpu_wait_stream           scale_wait_stream
+#define coll_gpu_spans_nodes     scale_gpu_spans_nodes
+#define coll_gpu_nodes_broadcast scale_gpu_nodes_broadcast
+#define coll_gpu_nodes_collect   scale_gpu_nodes_collect
+#define coll_gpu_nodes_reduces   scale_gpu_nodes_reduces
+#define coll_gpu_nodes_load      scale_gpu_nodes_load
+#define coll_gpu_nodes_reduce    scale_gpu_nodes_reduce
+#define coll_gpu_nodes_relays    scale_gpu_nodes_relays
+#define coll_gpu_nodes_rooted    scale_gpu_nodes_rooted
+#define coll_finish_puts         scale_finish_puts
+#define coll_sync                scale_sync
+#define coll_compare_records     scale_compare_records
+#define coll_exchange_factors    scale_exchange_factors
+#define coll_pull_reduce         scale_pull_reduce
+#define coll_kernel_runs         scale_kernel_runs
+#define coll_kernel_most_blocks  scale_kernel_most_blocks
+#define gpu_coll_load            scale_coll_load
+#define gpu_coll_launch          scale_coll_launch
+#define gpu_enter                scale_enter
+#define gpu_leave                scale_leave
+#define gpu_wait_stream          scale_wait_stream
+#define coll_gpu_each_alone      scale_gpu_each_alone
 #include "tool/scale_names.h"
 
 #include "ops/coll/slots.h"
@@ -330,8 +331,8 @@ static weft_status gather_everywhere(struct scale_pe *pe, char *dst, size_t byte
     return status;
 }
 
-/* As weft_alltoall(), weft_gather() and weft_scatter(): large blocks from or to one root through
- * relays, others each to its member. */
+/* As weft_alltoall(), weft_gather() and weft_scatter(), and weft_allgather() where each member has
+ * a node of its own: large blocks from or to one root through relays, others each to its member. */
 static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
 {
     const enum tool_scale_collective which = pe->all->collective;
@@ -344,7 +345,8 @@ static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
                                      0};
     bool done;
     weft_status status = WEFT_OK;
-    if (which != TOOL_SCALE_ALLTOALL && coll_gpu_nodes_relays(&pe->team, &what))
+    if ((which == TOOL_SCALE_GATHER || which == TOOL_SCALE_SCATTER) &&
+        coll_gpu_nodes_relays(&pe->team, &what))
         return coll_gpu_nodes_rooted(&pe->team, &what, &done);
     for (int k = 0; k < n && !status; k++) {
         const int to = (me + k) % n;
@@ -352,7 +354,8 @@ static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
             continue;
         if (which == TOOL_SCALE_SCATTER && me != 0)
             break;
-        const size_t from = which == TOOL_SCALE_GATHER ? 0 : (size_t)to * bytes,
+        const bool same = which == TOOL_SCALE_GATHER || which == TOOL_SCALE_ALLGATHER;
+        const size_t from = same ? 0 : (size_t)to * bytes,
                      at = which == TOOL_SCALE_SCATTER ? 0 : (size_t)me * bytes;
         status = weft_put_nbi(pe->job->system_ctx, dst + at, (char *)pe->memory + from, bytes, to);
     }
@@ -368,7 +371,8 @@ weft_status scale_perform_on_gpu(struct scale_pe *pe)
     case TOOL_SCALE_BROADCAST:
         return coll_gpu_nodes_broadcast(&pe->team, dst, pe->memory, bytes, 0, SCALE_PHASE);
     case TOOL_SCALE_ALLGATHER:
-        return gather_everywhere(pe, dst, bytes);
+        return pe->all->job->per_node > 1 ? gather_everywhere(pe, dst, bytes)
+                                          : move_blocks(pe, dst, bytes);
     case TOOL_SCALE_ALLTOALL:
     case TOOL_SCALE_GATHER:
     case TOOL_SCALE_SCATTER:

@@ -31,11 +31,11 @@ static struct tool_scale_job job_of(int pes, int per_node, size_t elements)
 
 static void every_pe_has_the_right_bits(void **state)
 {
-    static const int shapes[][2] = {{5, 2}, {21, 8}};
+    static const int shapes[][2] = {{5, 2}, {21, 8}, {5, 1}};
     static const size_t sizes[] = {1, 777, 66001, 140001}; /* 1: by packets */
     (void)state;
     for (int which = TOOL_SCALE_BROADCAST; which < TOOL_SCALE_COLLECTIVES; which++)
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < 3; s++)
             for (int k = 0; k < 4 - s; k++) {
                 struct tool_scale_job job = job_of(shapes[s][0], shapes[s][1], sizes[k]);
                 struct tool_scale_result with, without;

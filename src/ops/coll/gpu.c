@@ -76,7 +76,7 @@ weft_status coll_gpu_broadcast(struct weft_team *team, void *dst, const void *sr
     weft_status status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
-    if (coll_gpu_nodes_broadcasts(team))
+    if (coll_gpu_spans_nodes(team))
         return coll_gpu_nodes_broadcast(team, dst, src, bytes, root, phase);
     for (int k = 0; team->me == root && k < team->n && !status; k++) {
         int member = (team->me + k) % team->n;

@@ -278,7 +278,7 @@ bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_
     const struct gpu *gpu = team->job->gpu;
     const struct combiner *c = what->c;
     const size_t unit = c->element > 8 ? 8 : c->element;
-    return coll_nodes_keep_order(team, c->type) && c->type != WEFT_LONG_DOUBLE && gpu &&
+    return coll_gpu_spans_nodes(team) && c->type != WEFT_LONG_DOUBLE && gpu &&
            gpu_heap_covers(&gpu->heap, what->dst) && gpu_heap_covers(&gpu->heap, what->src) &&
            (uintptr_t)what->dst % unit == 0 && (uintptr_t)what->src % unit == 0 &&
            coll_kernel_runs(team);
@@ -286,7 +286,7 @@ bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_
 
 weft_status coll_gpu_nodes_load(const struct weft_team *team)
 {
-    if (!team->nodes || !coll_kernel_runs(team))
+    if (!coll_gpu_spans_nodes(team) || !coll_kernel_runs(team))
         return WEFT_OK;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gpu_exchange_capture_mode(team->job->gpu, &mode);
@@ -307,49 +307,71 @@ static weft_status meet_to_fold(const struct fold *f, bool *same)
                                 : coll_sync(team, f->operation);
 }
 
-weft_status coll_gpu_nodes_reduce(struct weft_team *team, const struct coll_any_reduction *what)
+static struct fold describe_fold(struct weft_team *team, const struct team_nodes *nodes,
+                                 const struct coll_any_reduction *what)
 {
-    const struct team_nodes *nodes = team->nodes;
     const struct combiner *c = what->c;
     const size_t n = what->n;
     const char *own = (const char *)what->src + (size_t)team->me * n * c->element;
-    const bool each = what->root == COLL_EACH;
+    const bool blocks = what->root == COLL_EACH;
     struct fold f = {.team = team,
                      .nodes = nodes,
                      .c = c,
                      .operation = what->operation,
                      .dst = what->dst,
                      .src = what->src,
-                     .in_place = each && what->dst == own,
+                     .in_place = blocks && what->dst == own,
                      .root = what->root,
                      .n = n,
                      .owners = nodes->least,
                      .owner = nodes->local_me,
                      .slots = coll_slots_of(team, SLOTS)};
-    const size_t longest = each ? n : slice_most(n * c->element, f.owners) / c->element;
-    const uint64_t more_nodes = (uint64_t)last_node(&f);
-    long double *factors = NULL;
+    const size_t longest = blocks ? n : slice_most(n * c->element, f.owners) / c->element;
     f.per_chunk = chunk_elements(&f, longest);
     f.chunks = (longest + f.per_chunk - 1) / f.per_chunk;
-    f.count = f.chunks * (each ? count_blocks(&f, f.owner) : 1);
+    f.count = f.chunks * (blocks ? count_blocks(&f, f.owner) : 1);
+    return f;
+}
+
+/* *same: as meet_to_fold(). */
+static weft_status run_steps(struct fold *f, bool *same)
+{
+    struct weft_team *team = f->team;
+    const uint64_t more_nodes = (uint64_t)last_node(f),
+                   behind =
+                       f->root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)f->nodes->mine) : 0;
     weft_status status = gpu_coll_load(team->job->gpu);
+    long double *factors = NULL;
     if (!status)
-        status = coll_exchange_factors(team, f.operation, c, &factors);
-    f.factors = factors;
+        status = coll_exchange_factors(team, f->operation, f->c, &factors);
+    f->factors = factors;
     /* All sources are ready then, and no slot is in use. */
-    bool same = true;
     if (!status)
-        status = meet_to_fold(&f, &same);
-    if (!status && !same) {
-        free(factors);
-        return coll_pull_reduce(team, what);
+        status = meet_to_fold(f, same);
+    if (!status && *same) {
+        f->phase = team->sequence + 1;
+        team->sequence +=
+            f->chunks * (f->root == COLL_EACH ? count_blocks(f, 0) : 1) + 2 * more_nodes;
     }
-    f.phase = team->sequence + 1;
-    team->sequence += f.chunks * (each ? count_blocks(&f, 0) : 1) + 2 * more_nodes;
-    const uint64_t behind =
-        f.root == COLL_EVERYWHERE ? 2 * (more_nodes - (uint64_t)nodes->mine) : 0;
-    for (uint64_t step = 0; f.owner < f.owners && step < f.count + behind && !status; step++)
-        status = run_step(&f, step, behind);
+    for (uint64_t step = 0; *same && f->owner < f->owners && step < f->count + behind && !status;
+         step++)
+        status = run_step(f, step, behind);
     free(factors);
-    return coll_finish_puts(team, f.operation, status);
+    return status;
+}
+
+weft_status coll_gpu_nodes_reduce(struct weft_team *team, const struct coll_any_reduction *what)
+{
+    /* Where the members of a node are not consecutive, and the order changes the bits, each member
+     * takes its turn as a node does. */
+    struct team_nodes each = {0};
+    const struct team_nodes *nodes =
+        coll_nodes_keep_order(team, what->c->type) ? team->nodes : coll_gpu_each_alone(team, &each);
+    if (!nodes)
+        return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+    struct fold f = describe_fold(team, nodes, what);
+    bool same = true;
+    weft_status status = run_steps(&f, &same);
+    free(each.of);
+    return same ? coll_finish_puts(team, f.operation, status) : coll_pull_reduce(team, what);
 }

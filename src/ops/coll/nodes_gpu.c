@@ -4,6 +4,18 @@
 
 #include <stdlib.h>
 
+/* -------------------------------------------------------------------------------------- nodes */
+
+const struct team_nodes *coll_gpu_each_alone(const struct weft_team *team, struct team_nodes *nodes)
+{
+    int *same = malloc(((size_t)team->n + 1) * sizeof *same);
+    for (int i = 0; same && i <= team->n; i++)
+        same[i] = i;
+    *nodes = (struct team_nodes){
+        .n = team->n, .least = 1, .mine = team->me, .of = same, .first = same, .members = same};
+    return same ? nodes : NULL;
+}
+
 /* ---------------------------------------------------------------------------------- broadcast */
 
 /* The nodes form a tree with the root's at the top. A large vector passes in slices and chunks
@@ -119,21 +131,10 @@ static struct chunks split_slice(size_t bytes, int nodes)
     return (struct chunks){bytes ? (bytes + size - 1) / size : 1, size, bytes};
 }
 
-bool coll_gpu_nodes_broadcasts(const struct weft_team *team)
+bool coll_gpu_spans_nodes(const struct weft_team *team)
 {
     const int *node_of = team->job->boot->node_of;
     return team->nodes || (team->n > 1 && node_of[team->pes[0]] != node_of[team->pes[1]]);
-}
-
-/* Describes nodes with one member each. False: there is no memory. */
-static bool describe_nodes(const struct weft_team *team, struct team_nodes *nodes)
-{
-    int *same = malloc(((size_t)team->n + 1) * sizeof *same);
-    for (int i = 0; same && i <= team->n; i++)
-        same[i] = i;
-    *nodes = (struct team_nodes){
-        .n = team->n, .least = 1, .mine = team->me, .of = same, .first = same, .members = same};
-    return same;
 }
 
 weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const void *src,
@@ -141,8 +142,8 @@ weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const vo
 {
     const bool whole = bytes <= CHUNK_LEAST_BYTES;
     struct team_nodes each = {0};
-    const struct team_nodes *nodes = team->nodes ? team->nodes : &each;
-    if (!team->nodes && !describe_nodes(team, &each))
+    const struct team_nodes *nodes = team->nodes ? team->nodes : coll_gpu_each_alone(team, &each);
+    if (!nodes)
         return job_fail_all(team->job, WEFT_ERR_NO_MEMORY, "no private memory for a broadcast");
     struct spread s = {.team = team,
                        .nodes = nodes,

@@ -9,8 +9,8 @@
  * the same time, completes all of it (quiet), and then notifies. A flag is in host memory, and
  * nothing but completion orders it behind data in GPU memory.
  *
- * For teams whose members share nodes (team->nodes); the broadcast also where each member has its
- * own. */
+ * For teams whose members share nodes (team->nodes); broadcast and reductions also where each
+ * member has its own. */
 #ifndef WEFT_OPS_COLL_NODES_GPU_H
 #define WEFT_OPS_COLL_NODES_GPU_H
 
@@ -19,7 +19,12 @@
 #include <math.h>
 
 /* Whether the members of the team are on several nodes. */
-bool coll_gpu_nodes_broadcasts(const struct weft_team *team);
+bool coll_gpu_spans_nodes(const struct weft_team *team);
+
+/* Describes nodes with one member each, in the order of the team; the caller frees nodes->of. NULL:
+ * there is no memory. */
+const struct team_nodes *coll_gpu_each_alone(const struct weft_team *team,
+                                             struct team_nodes *nodes);
 
 weft_status coll_gpu_nodes_broadcast(struct weft_team *team, void *dst, const void *src,
                                      size_t bytes, int root, uint64_t phase);
@@ -54,8 +59,8 @@ bool coll_gpu_nodes_relays(const struct weft_team *team, const struct coll_roote
 weft_status coll_gpu_nodes_rooted(struct weft_team *team, const struct coll_rooted *what,
                                   bool *done);
 
-/* Whether coll_gpu_nodes_reduce() can serve: both sides are in the GPU heap, the GPUs run kernels,
- * and the order of the team permits it. The same answer at every member. */
+/* Whether coll_gpu_nodes_reduce() can serve: both sides are in the GPU heap, and the GPUs run
+ * kernels. The same answer at every member. */
 bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_reduction *what);
 
 /* Loads the kernel of reductions, before one is called in stream order: to load it waits for other
