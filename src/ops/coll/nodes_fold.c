@@ -278,7 +278,7 @@ bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_
     const struct gpu *gpu = team->job->gpu;
     const struct combiner *c = what->c;
     const size_t unit = c->element > 8 ? 8 : c->element;
-    return coll_gpu_spans_nodes(team) && c->type != WEFT_LONG_DOUBLE && gpu &&
+    return gpu && coll_gpu_spans_nodes(team) && c->type != WEFT_LONG_DOUBLE &&
            gpu_heap_covers(&gpu->heap, what->dst) && gpu_heap_covers(&gpu->heap, what->src) &&
            (uintptr_t)what->dst % unit == 0 && (uintptr_t)what->src % unit == 0 &&
            coll_kernel_runs(team);
