@@ -76,6 +76,12 @@ endif()
 if(WEFT_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+  if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    # As gcc does: functions that a unit test replaces are then not those of the instruments.
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-resource-dir OUTPUT_VARIABLE instruments
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+    add_link_options(-shared-libasan -Wl,-rpath,${instruments}/lib/linux)
+  endif()
 elseif(WEFT_SANITIZE STREQUAL "thread")
   # ThreadSanitizer does not model fences; base/sanitizer.h says what stands in for them.
   add_compile_options(-fsanitize=thread $<$<C_COMPILER_ID:GNU>:-Wno-tsan>)

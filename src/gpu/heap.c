@@ -503,9 +503,10 @@ static weft_status exchange_pairs(struct gpu_heap *heap)
 {
     struct boot *boot = heap->boot;
     size_t n = (size_t)boot->npes;
-    unsigned char *mine = calloc(n + n * n, 1), *all = mine + n;
+    unsigned char *mine = calloc(n + n * n, 1);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d pairs", boot->npes);
+    unsigned char *all = mine + n;
     for (int slot = 0; slot < boot->local_npes; slot++)
         mine[boot->local_pes[slot]] = heap->windows[slot].mapped;
     weft_status status = boot->ops->allgather(boot, mine, all, n);

@@ -332,9 +332,10 @@ weft_status device_proxy_assign_rings(const struct weft_job *job, struct weft_de
 {
     const int *node_of = job->boot->node_of;
     int nodes = job->boot->nodes, rings = 1 + config_choice(CONFIG_PROXY_THREADS);
-    int *size = calloc((size_t)nodes * 2, sizeof *size), *resolve = size + nodes;
+    int *size = calloc((size_t)nodes * 2, sizeof *size);
     if (!size)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d nodes", nodes);
+    int *resolve = size + nodes;
     for (int pe = 0; pe < job->npes; pe++)
         size[node_of[pe]]++;
     for (int pe = 0; pe < job->npes; pe++) {

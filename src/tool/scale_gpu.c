@@ -255,8 +255,6 @@ void scale_use_gpu(struct scale_pe *pe)
     gpu->coll = &gpus->coll;
     gpu->slot_of = gpus->slot_of;
     gpu->heap = (struct gpu_heap){.boot = &own->boot,
-                                  .reservation = (CUdeviceptr)(uintptr_t)pe->heap,
-                                  .reserved_bytes = pe->heap_bytes,
                                   .windows = &gpus->windows[pe->nodes.first[pe->nodes.mine]],
                                   .size = pe->heap_bytes};
     /* The slots of the only team begin with the heap. */

@@ -107,10 +107,10 @@ long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
-    long a[6];
+    long a[6] = {0};
     va_list list;
     va_start(list, number);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < (number == SYS_membarrier ? 3 : 6); i++)
         a[i] = va_arg(list, long);
     va_end(list);
     if (number != SYS_membarrier)

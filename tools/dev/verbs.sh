@@ -17,7 +17,7 @@ vm [short] | build kernels test vm | 22 min | real verbs (soft RoCE, soft iWARP)
 faults [rounds] | build kernels test | | foreign calls that fail at their k-th use; PEs killed at any moment (200)
 kernels | build kernels | | registers, stack and spills of the kernels of libweft, for each compute capability (needs ptxas)
 coverage | build test coverage | | lines of each folder that tests run; fails where a module is under 85 %
-asan [regex] | build test | 1 GB | tests under AddressSanitizer with UBSan
+asan [regex] | build test fuzz | 1 GB | tests under AddressSanitizer with UBSan
 tsan [regex] | build test | | tests under ThreadSanitizer
 fuzz [seconds] | build test fuzz | | run each fuzz target for so long (60)
 mutants [regex] | build test | 2 GB | seed faults into a copy, and list those that no test notices (--short, --resume); --random N --seed S [FOLDER...]: faults made by rule at lines that tests execute

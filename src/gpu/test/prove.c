@@ -59,9 +59,10 @@ static weft_status choose_pairs(struct proof_run *run)
     struct gpu *gpu = run->gpu;
     struct boot *boot = gpu->boot;
     size_t n = (size_t)boot->npes;
-    unsigned char *mine = calloc(n + n * n, 1), *all = mine + n;
+    unsigned char *mine = calloc(n + n * n, 1);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d pairs", boot->npes);
+    unsigned char *all = mine + n;
     bool cached = config_choice(CONFIG_PROVE) != PROVE_ALWAYS_CHOICE;
     for (int slot = 0; slot < boot->local_npes; slot++)
         mine[boot->local_pes[slot]] =
@@ -221,9 +222,10 @@ static weft_status exchange_verdicts(struct proof_run *run, weft_status ran)
     struct gpu *gpu = run->gpu;
     struct boot *boot = gpu->boot;
     size_t n = (size_t)boot->npes;
-    struct pair_verdict *mine = calloc(n + n * n, sizeof *mine), *all = mine + n;
+    struct pair_verdict *mine = calloc(n + n * n, sizeof *mine);
     if (!mine)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %d verdicts", boot->npes);
+    struct pair_verdict *all = mine + n;
     collect_verdicts(run, ran, mine);
     weft_status status = boot->ops->allgather(boot, mine, all, n * sizeof *mine);
     for (int i = 0; !status && i < run->count; i++) {

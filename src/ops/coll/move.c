@@ -150,9 +150,10 @@ static weft_status collect_equal(struct weft_team *team, enum box_operation oper
                                  struct symmetric_range to, void *dst, const void *src,
                                  size_t bytes, uint64_t phase)
 {
-    size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *sizes = at + team->n;
+    size_t *at = malloc((size_t)team->n * 2 * sizeof *at);
     if (!at)
         return no_memory_for_sizes("weft_allgather", team);
+    size_t *sizes = at + team->n;
     for (int i = 0; i < team->n; i++) {
         at[i] = (size_t)i * bytes;
         sizes[i] = bytes;
@@ -299,9 +300,10 @@ WEFT_EXPORT weft_status weft_collect(weft_team *team, void *dst, const void *src
         return status;
     size_t n = (size_t)team->n, total = 0;
     struct coll_block_record mine = coll_gpu_block_record(team, dst, src, bytes), *shares;
-    size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares)), *at = sizes + n;
+    size_t *sizes = malloc(n * (2 * sizeof *sizes + sizeof *shares));
     if (!sizes)
         return no_memory_for_sizes(name, team);
+    size_t *at = sizes + n;
     shares = (struct coll_block_record *)(void *)(at + n);
     status = coll_exchange(team, BOX_OP_COLLECT, &mine, shares, sizeof mine);
     for (size_t i = 0; i < n && !status; i++)

@@ -166,7 +166,9 @@ static weft_status meet_to_relay(struct weft_team *team, const struct coll_roote
 bool coll_gpu_nodes_relays(const struct weft_team *team, const struct coll_rooted *what)
 {
     const struct team_nodes *nodes = team->nodes;
-    if (!nodes || nodes->n == 1 || !coll_on_gpu(team, what->dst, what->src))
+    const struct gpu *gpu = team->job->gpu;
+    /* Only dst is the same at all members: of a scatter only the root's src counts. */
+    if (!nodes || nodes->n == 1 || !gpu || !gpu_heap_covers(&gpu->heap, what->dst))
         return false;
     const int relays = local_count(nodes, nodes->of[what->root]);
     return relays > 1 && coll_is_relayed(team->n - relays, what->bytes) && coll_kernel_runs(team);

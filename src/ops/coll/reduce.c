@@ -197,10 +197,11 @@ static weft_status reduce_fetched(const struct reduction *reduction, size_t begi
 static weft_status reduce_over_nodes(const struct reduction *reduction, size_t n, uint64_t phase)
 {
     struct weft_team *team = reduction->team;
-    size_t *at = malloc((size_t)team->n * 2 * sizeof *at), *bytes = at + team->n;
+    size_t *at = malloc((size_t)team->n * 2 * sizeof *at);
     if (!at)
         return job_fail_all(team->job, WEFT_ERR_NO_MEMORY,
                             "no private memory for sizes of a reduction");
+    size_t *bytes = at + team->n;
     for (int i = 0; i < team->n; i++) {
         at[i] = chunk_begin(reduction, n, i);
         bytes[i] = chunk_begin(reduction, n, i + 1) - at[i];

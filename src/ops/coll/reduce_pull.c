@@ -102,11 +102,12 @@ weft_status coll_pull_reduce(struct weft_team *team, const struct coll_any_reduc
     size_t last = everywhere ? n * (me + 1) / members : n;
     if (root >= 0 && team->me != root)
         last = first;
-    struct buffers buffers;
-    buffers.in = malloc(5 * CHUNK_BYTES); /* binary32 takes up to four times as many bytes */
-    buffers.acc = buffers.in + CHUNK_BYTES;
+    /* binary32 takes up to four times as many bytes */
+    struct buffers buffers = {malloc(5 * CHUNK_BYTES), NULL};
     weft_status status =
         buffers.in ? WEFT_OK : base_fail(WEFT_ERR_NO_MEMORY, "no private memory for a reduction");
+    if (!status)
+        buffers.acc = buffers.in + CHUNK_BYTES;
     long double *factors = NULL;
     if (!status)
         status = coll_exchange_factors(team, operation, c, &factors);
