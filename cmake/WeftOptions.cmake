@@ -81,6 +81,7 @@ if(WEFT_SANITIZE STREQUAL "address")
     execute_process(COMMAND ${CMAKE_C_COMPILER} -print-resource-dir OUTPUT_VARIABLE instruments
                     OUTPUT_STRIP_TRAILING_WHITESPACE)
     add_link_options(-shared-libasan -Wl,-rpath,${instruments}/lib/linux)
+    add_compile_definitions(__SANITIZE_ADDRESS__) # which gcc defines
   endif()
 elseif(WEFT_SANITIZE STREQUAL "thread")
   # ThreadSanitizer does not model fences; base/sanitizer.h says what stands in for them.

@@ -32,7 +32,7 @@ static void contiguous(void)
         shmem_putmem(end - size, mine, size, next);
         shmem_barrier_all();
         for (size_t i = 0; i < size; i++)
-            CHECK(end[i - size] == (unsigned char)(before * 16 + (int)i + 1));
+            CHECK((end - size)[i] == (unsigned char)(before * 16 + (int)i + 1));
         shmem_getmem(got, end - size, size, next);
         CHECK(memcmp(got, mine, size) == 0);
         unsigned char last = end[-1];
