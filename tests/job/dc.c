@@ -282,6 +282,8 @@ static void use_one(const struct load *l, int round, int pe)
     memset(l->mine, round + pe + 1, LONG_BYTES);
     OK(weft_put(ctx, at, l->mine, round % 4 ? BYTES : LONG_BYTES, pe));
     OK(weft_p64(ctx, &l->value[me], value, pe));
+    /* A get by another adapter may overtake them. */
+    OK(weft_quiet(ctx));
     OK(weft_g64(ctx, &l->value[me], &back, pe));
     CHECK(back == value);
     OK(weft_get(ctx, l->back, at, round % 4 ? BYTES : LONG_BYTES, pe));
