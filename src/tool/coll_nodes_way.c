@@ -132,9 +132,9 @@ weft_status tool_nodes_way(const struct tool_nodes_question *q, struct tool_node
     tool_scale_gpu_costs(&job, a->rates, sizeof a->rates);
     if (q->per_node == 1 && tool_scale_is_buffered(&job, simulated))
         return base_fail(WEFT_ERR_ARGUMENT,
-                         "%s of up to %zu bytes in all on GPUs that have a node each is not "
-                         "estimated: it is done in host memory",
-                         q->operation, job.buffer_bytes);
+                         "%s of %zu bytes over nodes of one GPU is not estimated: reductions of "
+                         "up to %zu bytes are done in host memory",
+                         q->operation, job.elements * sizeof(float), job.buffer_bytes);
     a->operation = coll_names[what];
     a->blocks_each = what != COLL_ALLREDUCE && what != COLL_BROADCAST && what != COLL_REDUCE;
     a->way = way_of(&job, simulated);

@@ -220,7 +220,7 @@ static bool carries(struct qp *qp, uint64_t value)
 static bool waits_for_fault(struct qp *qp)
 {
     struct device *d = qp->device;
-    if (!d->config->fail_value || !may_fail(d) ||
+    if (!d->config->fail_value || !d->config->fail_at || !may_fail(d) ||
         (int16_t)(qp->send.taken - qp->requester.counted_end) < 0)
         return false;
     if (!d->failing && carries(qp, d->config->fail_value))

@@ -73,7 +73,7 @@ says 0 '"us_by_kernels": null' allreduce 1M 16x8 -j
 says 2 'alltoallv over several nodes is not estimated' alltoallv 8 4x8
 WEFT_COLL=copies says 2 'WEFT_COLL=copies over several nodes is not estimated' allreduce 8 4x8
 says 0 'taken: from node to node, by kernels' reduce 1M 4x1
-says 2 'allreduce of up to 262144 bytes in all on GPUs that have a node each is not' allreduce 8 4x1
+says 2 'allreduce of 8 bytes over nodes of one GPU is not estimated: reductions of up to 262144 bytes are' allreduce 8 4x1
 says 2 'invalid number of nodes "2000x60"; expected nodes of 1 to 64 PEs, 16384 in all' allreduce 8 2000x60
 says 0 "taken: through the GPUs of the root's node" scatter 1M 3x2
 says 0 'taken: each block to its' scatter 128K 3x2

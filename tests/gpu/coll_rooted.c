@@ -70,7 +70,7 @@ static void gather(size_t bytes, int root, bool in_place, size_t moved)
     compare(in_place ? "gather in place" : "gather", dst, bytes, root);
 }
 
-/* In place, dst and src are the same, so the root keeps what is in front. */
+/* In place, dst and src are the same, and the root keeps its block where it is. */
 static void scatter(size_t bytes, int root, bool in_place, size_t moved)
 {
     char *all = in_place ? dst : src;
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     begin();
     dst = heap_dst;
     src = heap_src;
-    both(&teams[0], 700001, 1);
+    both(&teams[0], 700001, 0);
     both(&teams[0], 700001, n / 2);
     both(&teams[0], 1001, n - 1); /* each to its member */
     /* The slots of this team are smaller than a block, and its members are in reverse order. */

@@ -2,9 +2,8 @@
 /* An adapter fails between two certain packets by DC (SOFT_HCA_FAIL_VALUE), none of which it has
  * seen acknowledged, with path net as the other path.
  *
- *     done      Each of PEs 1 to 8 posts one sequence to PE 0, and all but the first packets of it
- *               are executed there before its adapter fails. The rest is executed over path net,
- *               nothing twice.
+ *     done      Each of PEs 1 to 8 posts one sequence to PE 0. Its first packets are executed, and
+ *               then its adapter fails. Path net executes the rest, and nothing twice.
  *     given_up NAME
  *               PE 1 posts that sequence, and SOFT_HCA_FAIL_AT is where it cannot know what PE 0
  *               has executed: it gives PE 0 up. */

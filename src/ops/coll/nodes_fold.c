@@ -273,6 +273,16 @@ static size_t chunk_elements(const struct fold *f, size_t n)
     return elements < most ? elements : most / per_line * per_line;
 }
 
+/* A step for each member, and not for each node, takes longer than to get short vectors from all
+ * members: with a GPU each, two members take 0.21 ms for 8 bytes and not 0.14 (docs/measurements/
+ * 2026-11-30-h200-2-nodes.md). Teams without a buffer have such vectors. */
+static bool is_long_enough(const struct weft_team *team, const struct coll_any_reduction *what)
+{
+    const size_t blocks = what->root == COLL_EACH ? (size_t)team->n : 1;
+    return coll_nodes_keep_order(team, what->c->type) ||
+           what->n > coll_buffer_bytes() / what->c->element / blocks;
+}
+
 bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_reduction *what)
 {
     const struct gpu *gpu = team->job->gpu;
@@ -281,7 +291,7 @@ bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_
     return gpu && coll_gpu_spans_nodes(team) && c->type != WEFT_LONG_DOUBLE &&
            gpu_heap_covers(&gpu->heap, what->dst) && gpu_heap_covers(&gpu->heap, what->src) &&
            (uintptr_t)what->dst % unit == 0 && (uintptr_t)what->src % unit == 0 &&
-           coll_kernel_runs(team);
+           is_long_enough(team, what) && coll_kernel_runs(team);
 }
 
 weft_status coll_gpu_nodes_load(const struct weft_team *team)

@@ -2,8 +2,8 @@
 /* Reductions over any memory and any path: each member gets the elements that it combines from all
  * members, chunk by chunk, and puts the result into all destinations or its own. For cases that the
  * faster algorithms (reduce.c, the kernels of kernel.c, nodes_fold.c) cannot serve, and vectors
- * that are too long for a buffer: GPU memory that members cannot access, types of 16 and 8 bits and
- * scaled sums in host memory, and reducescatter. */
+ * that are too long for a buffer: one side in host memory, GPUs of a node that do not access each
+ * other, types of 16 and 8 bits and scaled sums in host memory, and reducescatter there. */
 #include "ops/coll/kernel.h"
 #include "ops/coll/nodes_gpu.h"
 
