@@ -201,19 +201,19 @@ static inline uint64_t fake_yield(void)
            (uint64_t)(ended.tv_nsec - begun.tv_nsec);
 }
 
-/* A loop that reads the clock waits for another thread, so the CPU is yielded. On a busy machine a
- * yield costs the time slices of all others: the next readings then sleep instead, since the
- * scheduler favours a thread that sleeps. */
+/* A loop that reads the clock waits for another thread, so the CPU is yielded. Where another thread
+ * ran at the yield, the next readings sleep instead: threads that only wait would pass the CPU to
+ * each other, and on a busy machine a yield costs the time slices of all others. */
 WEFT_DEVICE uint64_t weft_dev_clock_ns(void)
 {
-    enum { LONG_YIELD_NS = 500000, SLEEPS = 64, SLEEP_NS = 20000 };
+    enum { YIELD_ALONE_NS = 2000, SLEEPS = 64, SLEEP_NS = 20000 };
     static _Thread_local int sleeps;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (sleeps) {
         sleeps--;
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
-    } else if (fake_yield() > LONG_YIELD_NS) {
+    } else if (fake_yield() > YIELD_ALONE_NS) {
         sleeps = SLEEPS;
     }
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

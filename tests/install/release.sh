@@ -68,5 +68,13 @@ sed -i "0,/^## .*/s//## 9.8.7 - 2026-01-02/" CHANGELOG.md
 commit "another version"
 expect 1 "include/weft.h has version $version, and CHANGELOG.md begins with \"9.8.7 - " ./dev release short
 expect 1 'CHANGELOG.md has "^## +9.8.7"' tests/install/versions.sh .
-expect 1 '"longer"' ./dev release longer
+# Refused before any package is installed for it.
+mkdir "$folder/bin"
+printf '#!/bin/sh\necho "$*" >>"%s"\nexit 1\n' "$folder/installs" >"$folder/bin/apt-get"
+chmod +x "$folder/bin/apt-get"
+expect 1 '"longer"' env PATH="$folder/bin:$PATH" ./dev -y release longer
+[ ! -e "$folder/installs" ] || {
+    echo "./dev release longer: apt-get $(cat "$folder/installs")"
+    failures=$((failures + 1))
+}
 [ $failures = 0 ]
