@@ -144,6 +144,7 @@ static const char *const nodes_ways[] = {
     [TOOL_NODES_CHAIN] = "from node to node, a slice by each GPU's NIC, in chunks",
     [TOOL_NODES_BLOCKS] = "each block once to each other node",
     [TOOL_NODES_DIRECT] = "each block to its member",
+    [TOOL_NODES_PACKED] = "the blocks of a node for one member together, from NIC to NIC of a rank",
     [TOOL_NODES_RELAYED] = "through the GPUs of the root's node, by the NIC of each",
     [TOOL_NODES_BUFFERED] = "in host memory, by the CPUs of the nodes",
     [TOOL_NODES_FOLDED] = "from node to node, by kernels, a slice by each GPU's NIC",

@@ -198,6 +198,9 @@ enum config_type {
     X(TEST_COLL_BUFFER, CONFIG_SIZE, "256K", NULL,                                                 \
       "Largest vector of a reduction that passes through a buffer in host memory where members "   \
       "do not reach each other's memory, in bytes up to 256K.")                                    \
+    X(TEST_COLL_PACKED, CONFIG_INT, "20", NULL,                                                    \
+      "Messages that each PE saves at least where the small blocks of a node pass together in an " \
+      "alltoall of GPU memory; 0 = they pass together however large they are.")                    \
     X(TEST_COPY_THREADS, CONFIG_CHOICE, "auto", "auto|1|2|3|4|5|6|7|8",                            \
       "Threads for large copies between pageable and GPU memory: auto = as measured, 1 = the "     \
       "driver's copy.")

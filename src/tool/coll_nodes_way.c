@@ -42,7 +42,10 @@ static enum tool_nodes_way way_of(const struct tool_scale_job *job,
     case TOOL_SCALE_ALLGATHER:
         return TOOL_NODES_BLOCKS;
     case TOOL_SCALE_ALLTOALL:
-        return TOOL_NODES_DIRECT;
+        return coll_is_packed(job->pes / job->per_node, job->per_node,
+                              job->elements * sizeof(float))
+                   ? TOOL_NODES_PACKED
+                   : TOOL_NODES_DIRECT;
     case TOOL_SCALE_GATHER:
     case TOOL_SCALE_SCATTER:
         return job->per_node > 1 &&

@@ -26,6 +26,7 @@ enum tool_nodes_way {
     TOOL_NODES_CHAIN,    /* in slices and chunks from node to node */
     TOOL_NODES_BLOCKS,   /* each block once to each node */
     TOOL_NODES_DIRECT,   /* each block to its member */
+    TOOL_NODES_PACKED,   /* those of a node for one member together */
     TOOL_NODES_RELAYED,  /* through the GPUs of the root's node, each by its own NIC */
     TOOL_NODES_BUFFERED, /* reduced by the CPUs, in a buffer */
     TOOL_NODES_FOLDED,   /* reduced by kernels, from node to node */

@@ -11,6 +11,10 @@
 #define coll_gpu_nodes_reduce    scale_gpu_nodes_reduce
 #define coll_gpu_nodes_relays    scale_gpu_nodes_relays
 #define coll_gpu_nodes_rooted    scale_gpu_nodes_rooted
+#define coll_gpu_nodes_packs     scale_gpu_nodes_packs
+#define coll_gpu_nodes_alltoall  scale_gpu_nodes_alltoall
+#define coll_gpu_mapped          scale_gpu_mapped
+#define coll_gpu_run_kernel      scale_gpu_run_kernel
 #define coll_finish_puts         scale_finish_puts
 #define coll_sync                scale_sync
 #define coll_compare_records     scale_compare_records
@@ -31,6 +35,7 @@
 static weft_status scale_slot_put(struct weft_team *team, const struct coll_slots *slots,
                                   int member, size_t to, size_t from, size_t bytes);
 
+#include "ops/coll/nodes_alltoall.c"
 #include "ops/coll/nodes_fold.c"
 #include "ops/coll/nodes_gpu.c"
 #include "ops/coll/nodes_rooted.c"
@@ -188,7 +193,21 @@ weft_status gpu_wait_stream(struct gpu *gpu, CUstream stream, const char *what)
     return WEFT_OK;
 }
 
-/* The kernel of reductions. It loads over the links what other members have. */
+/* Blocks that go to others of the node pass over the links. */
+static void pack(struct scale_pe *pe, const struct coll_call *call)
+{
+    const uint64_t blocks = (uint64_t)call->pack.count * (uint64_t)call->members;
+    pe->kernel_ns +=
+        (double)((blocks - call->pack.count) * call->bytes) * pe->all->job->gpu_byte_ns;
+    for (uint64_t i = 0; i < blocks && !pe->all->job->no_contents; i++) {
+        const uint64_t k = i / (uint64_t)call->members, rank = i % (uint64_t)call->members,
+                       node = (call->pack.first + k) % call->pack.nodes;
+        memcpy(call->part[rank] + (i - rank + (uint64_t)call->me) * call->bytes,
+               call->src + (node * (uint64_t)call->members + rank) * call->bytes, call->bytes);
+    }
+}
+
+/* The kernel of reductions loads over the links what other members have. */
 weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned blocks,
                             unsigned threads, CUstream stream, struct coll_call *call)
 {
@@ -196,9 +215,12 @@ weft_status gpu_coll_launch(struct gpu *gpu, enum coll_kernel kernel, unsigned b
     const struct combiner *c = &pe->all->combiner;
     const size_t n = (size_t)call->bytes / c->element;
     pe->clock_ns += pe->all->job->post_ns;
-    pe->kernel_ns = pe->clock_ns + pe->all->job->kernel_ns +
-                    (double)call->bytes * (call->members - 1) * pe->all->job->gpu_byte_ns;
-    if (pe->all->job->no_contents)
+    pe->kernel_ns = pe->clock_ns + pe->all->job->kernel_ns;
+    if (kernel == COLL_weft_coll_pack)
+        pack(pe, call);
+    else
+        pe->kernel_ns += (double)call->bytes * (call->members - 1) * pe->all->job->gpu_byte_ns;
+    if (pe->all->job->no_contents || kernel == COLL_weft_coll_pack)
         return WEFT_OK;
     memcpy(call->dst, call->src ? call->src : call->part[0], call->bytes);
     for (int i = call->src ? 0 : 1; i < call->members; i++)
@@ -330,7 +352,8 @@ static weft_status gather_everywhere(struct scale_pe *pe, char *dst, size_t byte
 }
 
 /* As weft_alltoall(), weft_gather() and weft_scatter(), and weft_allgather() where each member has
- * a node of its own: large blocks from or to one root through relays, others each to its member. */
+ * a node of its own: small blocks of an alltoall packed, large ones from or to one root through
+ * relays, others each to its member. */
 static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
 {
     const enum tool_scale_collective which = pe->all->collective;
@@ -343,6 +366,8 @@ static weft_status move_blocks(struct scale_pe *pe, char *dst, size_t bytes)
                                      0};
     bool done;
     weft_status status = WEFT_OK;
+    if (which == TOOL_SCALE_ALLTOALL && coll_gpu_nodes_packs(&pe->team, dst, bytes))
+        return coll_gpu_nodes_alltoall(&pe->team, dst, pe->memory, bytes);
     if ((which == TOOL_SCALE_GATHER || which == TOOL_SCALE_SCATTER) &&
         coll_gpu_nodes_relays(&pe->team, &what))
         return coll_gpu_nodes_rooted(&pe->team, &what, &done);

@@ -52,6 +52,27 @@ static void every_pe_has_the_right_bits(void **state)
             }
 }
 
+/* Where nodes have as many members, and save enough messages. */
+static void packed_blocks_have_the_right_bits(void **state)
+{
+    static const int shapes[][2] = {{30, 6}, {54, 18}, {33, 3}};
+    static const size_t sizes[] = {1, 777, 2049};
+    (void)state;
+    for (int s = 0; s < 3; s++)
+        for (int k = 0; k < 3; k++) {
+            struct tool_scale_job job = job_of(shapes[s][0], shapes[s][1], sizes[k]);
+            const uint64_t nodes = (uint64_t)(job.pes / job.per_node);
+            struct tool_scale_result r;
+            assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_ALLTOALL, &r), 0);
+            assert_true(r.right);
+            /* The last size is packed where more messages are saved. Each PE sends one to each
+             * other node, and the leaders of the nodes synchronize. */
+            const bool packed = k < 2 || s == 1;
+            assert_true((r.between < 2 * (uint64_t)job.pes * nodes) == packed);
+            assert_true(r.off_rail == 0 || !packed);
+        }
+}
+
 static void small_reductions_take_the_buffer(void **state)
 {
     struct tool_scale_job job = job_of(32, 8, 65536);
@@ -159,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pe_has_the_right_bits),
+        cmocka_unit_test(packed_blocks_have_the_right_bits),
         cmocka_unit_test(small_reductions_take_the_buffer),
         cmocka_unit_test(the_smallest_reductions_are_packets),
         cmocka_unit_test(a_gather_takes_the_time_of_the_links),

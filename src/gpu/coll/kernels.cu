@@ -50,6 +50,7 @@
 #include "gpu/coll/fold.h"
 #include "gpu/coll/ll.h"
 #include "gpu/coll/ll128.h"
+#include "gpu/coll/pack.h"
 #include "gpu/coll/simple.h"
 #include "gpu/coll/sized.h"
 #include "gpu/coll/spread.h"

@@ -46,6 +46,7 @@
     X(weft_coll_reduce_scratch)                                                                    \
     X(weft_coll_reduce_scratch_more)                                                               \
     X(weft_coll_fold)                                                                              \
+    X(weft_coll_pack)                                                                              \
     X(weft_coll_prove_lines)
 
 enum {
@@ -182,6 +183,12 @@ struct coll_fold {
     int32_t ends;    /* nonzero: the elements of all members are combined then */
 };
 
+/* Part of the argument of weft_coll_pack: the first node whose blocks pass, how many pass from it
+ * on, and how many there are. */
+struct coll_pack {
+    uint32_t first, count, nodes;
+};
+
 /* What error records need. */
 struct coll_record {
     uint16_t pe[COLL_MEMBERS]; /* PE numbers of the members */
@@ -211,6 +218,7 @@ struct coll_call {
     struct coll_strided strided;
     struct coll_checking checking;
     struct coll_fold fold;
+    struct coll_pack pack;
     struct coll_record record;
 };
 

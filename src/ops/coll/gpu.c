@@ -102,6 +102,8 @@ weft_status coll_gpu_blocks(struct weft_team *team, enum box_operation operation
         status = coll_choose_kernel(team, dst, src, bytes, &kernel);
     if (status || kernel)
         return status ? status : call_kernel(team, &request);
+    if (operation == BOX_OP_ALLTOALL && coll_gpu_nodes_packs(team, dst, bytes))
+        return coll_gpu_nodes_alltoall(team, dst, src, bytes);
     for (int k = 0; k < team->n && bytes && !status; k++) {
         int member = (team->me + k) % team->n;
         const char *block = (const char *)src + (size_t)member * src_step;

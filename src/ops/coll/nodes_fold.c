@@ -5,7 +5,6 @@
  * combines chunk s, and returns the result of chunk s - 2 (last node - j), which has arrived by
  * then. So one number for each neighbouring node says all: that its chunk is there, that a slot is
  * free, and that a result has come. Spin model coll_nodes. */
-#include "gpu/stream.h"
 #include "ops/coll/kernel.h"
 #include "ops/coll/nodes_gpu.h"
 #include "ops/coll/slots.h"
@@ -109,40 +108,6 @@ static char *result_at(const struct fold *f, const struct fold_chunk *chunk, uin
     return coll_slot_own(f->team, &f->slots, SLOT_OUT + (int)(step & 1));
 }
 
-/* Runs the kernel, and waits for it. */
-static weft_status launch_fold(const struct fold *f, struct coll_call *call)
-{
-    enum { THREADS = 512, BLOCK_BYTES = 64 << 10 };
-    struct gpu *gpu = f->team->job->gpu;
-    const int most = coll_kernel_most_blocks(f->team);
-    uint64_t blocks = call->bytes / BLOCK_BYTES;
-    blocks = blocks < (uint64_t)most ? blocks : (uint64_t)most;
-    pthread_mutex_lock(&gpu->coll->lock);
-    weft_status status = gpu_enter(&gpu->device);
-    if (!status) {
-        status = gpu_coll_launch(gpu, COLL_weft_coll_fold, blocks ? (unsigned)blocks : 1, THREADS,
-                                 gpu->coll->stream, call);
-        if (!status)
-            status = gpu_wait_stream(gpu, gpu->coll->stream, box_operation_name(f->operation));
-        gpu_leave(&gpu->device);
-    }
-    pthread_mutex_unlock(&gpu->coll->lock);
-    return status;
-}
-
-/* The address here of a member's elements; NULL: this GPU cannot load them. */
-static char *source_of(const struct fold *f, int member, const char *own)
-{
-    const struct weft_job *job = f->team->job;
-    const int slot = job->gpu->slot_of[f->team->pes[member]];
-    if (member == f->team->me)
-        return (char *)(uintptr_t)own;
-    if (slot < 0 || !job_direct(job, WEFT_GPU, f->team->pes[member]))
-        return NULL;
-    return (char *)(uintptr_t)(job->gpu->heap.windows[slot].base +
-                               ((uintptr_t)own - gpu_heap_own(&job->gpu->heap)->base));
-}
-
 /* Makes the members at local ranks rank ... the kernel's sources: as many as one step can have.
  * What this GPU cannot load comes through the one slot for that, as the last source. */
 static weft_status add_sources(const struct fold *f, const char *own, size_t bytes, int rank,
@@ -154,7 +119,7 @@ static weft_status add_sources(const struct fold *f, const char *own, size_t byt
     call->members = 0;
     while (rank + call->members < count && call->members < most) {
         const int member = member_at(nodes, nodes->mine, rank + call->members);
-        char *from = source_of(f, member, own);
+        char *from = coll_gpu_mapped(team, member, own);
         if (!from) {
             call->part[call->members++] = from = coll_slot_own(team, &f->slots, SLOT_FETCH);
             return weft_get(team->job->system_ctx, from, own, bytes, team->pes[member]);
@@ -180,6 +145,7 @@ static weft_status fold_chunk(const struct fold *f, const struct fold_chunk *chu
         .reduction.op = (int32_t)f->c->op,
         .fold.members = team->n,
     };
+    enum { BLOCK_BYTES = 64 << 10 };
     weft_status status = WEFT_OK;
     for (int rank = 0; rank < count && !status; rank += call.members) {
         struct combiner one = *f->c;
@@ -190,7 +156,8 @@ static weft_status fold_chunk(const struct fold *f, const struct fold_chunk *chu
         call.fold.ends = nodes->mine == last_node(f) && rank + call.members == count;
         call.dst = call.fold.ends ? result_at(f, chunk, step) : partial;
         if (!status)
-            status = launch_fold(f, &call);
+            status = coll_gpu_run_kernel(team, f->operation, COLL_weft_coll_fold,
+                                         bytes / BLOCK_BYTES, &call);
         call.src = partial;
     }
     return status;
@@ -292,17 +259,6 @@ bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_
            gpu_heap_covers(&gpu->heap, what->dst) && gpu_heap_covers(&gpu->heap, what->src) &&
            (uintptr_t)what->dst % unit == 0 && (uintptr_t)what->src % unit == 0 &&
            is_long_enough(team, what) && coll_kernel_runs(team);
-}
-
-weft_status coll_gpu_nodes_load(const struct weft_team *team)
-{
-    if (!coll_gpu_spans_nodes(team) || !coll_kernel_runs(team))
-        return WEFT_OK;
-    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gpu_exchange_capture_mode(team->job->gpu, &mode);
-    weft_status status = gpu_coll_load(team->job->gpu);
-    gpu_exchange_capture_mode(team->job->gpu, &mode);
-    return status;
 }
 
 /* All members meet. In a reducescatter they also find out whether their dst are at the same place

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcast, allgather and collect by node on GPU memory: see nodes_gpu.h. */
+/* Broadcast, allgather and collect by node on GPU memory, and what all collectives by node on it
+ * share: see nodes_gpu.h. */
 #include "ops/coll/nodes_gpu.h"
+
+#include "gpu/stream.h"
+#include "ops/coll/kernel.h"
 
 #include <stdlib.h>
 
@@ -14,6 +18,51 @@ const struct team_nodes *coll_gpu_each_alone(const struct weft_team *team, struc
     *nodes = (struct team_nodes){
         .n = team->n, .least = 1, .mine = team->me, .of = same, .first = same, .members = same};
     return same ? nodes : NULL;
+}
+
+/* ------------------------------------------------------------------------------------ kernels */
+
+char *coll_gpu_mapped(const struct weft_team *team, int member, const char *own)
+{
+    const struct weft_job *job = team->job;
+    const int slot = job->gpu->slot_of[team->pes[member]];
+    if (member == team->me)
+        return (char *)(uintptr_t)own;
+    if (slot < 0 || !job_direct(job, WEFT_GPU, team->pes[member]))
+        return NULL;
+    return (char *)(uintptr_t)(job->gpu->heap.windows[slot].base +
+                               ((uintptr_t)own - gpu_heap_own(&job->gpu->heap)->base));
+}
+
+weft_status coll_gpu_run_kernel(struct weft_team *team, enum box_operation operation,
+                                enum coll_kernel kernel, uint64_t blocks, struct coll_call *call)
+{
+    enum { THREADS = 512 };
+    struct gpu *gpu = team->job->gpu;
+    const int most = coll_kernel_most_blocks(team);
+    blocks = blocks < (uint64_t)most ? blocks : (uint64_t)most;
+    pthread_mutex_lock(&gpu->coll->lock);
+    weft_status status = gpu_enter(&gpu->device);
+    if (!status) {
+        status = gpu_coll_launch(gpu, kernel, blocks ? (unsigned)blocks : 1, THREADS,
+                                 gpu->coll->stream, call);
+        if (!status)
+            status = gpu_wait_stream(gpu, gpu->coll->stream, box_operation_name(operation));
+        gpu_leave(&gpu->device);
+    }
+    pthread_mutex_unlock(&gpu->coll->lock);
+    return status;
+}
+
+weft_status coll_gpu_nodes_load(const struct weft_team *team)
+{
+    if (!coll_gpu_spans_nodes(team) || !coll_kernel_runs(team))
+        return WEFT_OK;
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gpu_exchange_capture_mode(team->job->gpu, &mode);
+    weft_status status = gpu_coll_load(team->job->gpu);
+    gpu_exchange_capture_mode(team->job->gpu, &mode);
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------- broadcast */

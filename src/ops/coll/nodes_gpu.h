@@ -3,7 +3,7 @@
  * cut into slices; the members with local rank k ("owners" of slice k) send it from node to node,
  * so every member uses the NIC next to its GPU, and distribute it within their nodes by the paths
  * between GPUs. nodes_gpu.c moves data, also between GPU and host memory; nodes_fold.c reduces;
- * nodes_rooted.c gathers and scatters.
+ * nodes_rooted.c gathers and scatters; nodes_alltoall.c sends small blocks from all to all.
  *
  * The CPU orders the steps. A PE puts what a step has to send, to other nodes and within its own at
  * the same time, completes all of it (quiet), and then notifies. A flag is in host memory, and
@@ -14,6 +14,8 @@
 #ifndef WEFT_OPS_COLL_NODES_GPU_H
 #define WEFT_OPS_COLL_NODES_GPU_H
 
+#include "base/config.h"
+#include "gpu/coll/coll.h"
 #include "ops/coll/nodes.h"
 
 #include <math.h>
@@ -59,17 +61,42 @@ bool coll_gpu_nodes_relays(const struct weft_team *team, const struct coll_roote
 weft_status coll_gpu_nodes_rooted(struct weft_team *team, const struct coll_rooted *what,
                                   bool *done);
 
+/* Whether the blocks that a node has for one member in an alltoall are worth being put together,
+ * which takes a kernel first; each node has as many members. The limits are where both ways take
+ * about the same time by `weft explain coll`, with 400 Gbit/s. */
+static inline bool coll_is_packed(int nodes, int members, size_t bytes)
+{
+    enum { MOST_BYTES = 16 << 10, LEAST_BYTES = 8 << 10 };
+    const int64_t saved = (int64_t)(nodes - 1) * (members - 1), /* messages of a member */
+        least = config_int(CONFIG_TEST_COLL_PACKED);
+    return least <= 0 ||
+           (bytes <= MOST_BYTES && saved >= least && saved * LEAST_BYTES >= least * (int64_t)bytes);
+}
+
+/* Whether coll_gpu_nodes_alltoall() serves, and is faster; the same answer at every member. */
+bool coll_gpu_nodes_packs(const struct weft_team *team, const void *dst, size_t bytes);
+weft_status coll_gpu_nodes_alltoall(struct weft_team *team, void *dst, const void *src,
+                                    size_t bytes);
+
 /* Whether coll_gpu_nodes_reduce() can serve: both sides are in the GPU heap, and the GPUs run
  * kernels. The same answer at every member. */
 bool coll_gpu_nodes_reduces(const struct weft_team *team, const struct coll_any_reduction *what);
 
-/* Loads the kernel of reductions, before one is called in stream order: to load it waits for other
+/* Loads the kernels of collectives before one is called in stream order: to load it waits for other
  * streams, and the stream of a host callback waits for the callback. */
 weft_status coll_gpu_nodes_load(const struct weft_team *team);
 
 weft_status coll_gpu_nodes_reduce(struct weft_team *team, const struct coll_any_reduction *what);
 
-/* ------------------------------------------------------------------- parts of both files */
+/* --------------------------------------------------------------------- parts of these files */
+
+/* The address here of what lies at a member where `own` lies here; NULL: this GPU neither loads nor
+ * stores it. */
+char *coll_gpu_mapped(const struct weft_team *team, int member, const char *own);
+
+/* Runs a kernel of up to `blocks` blocks, and waits for it. */
+weft_status coll_gpu_run_kernel(struct weft_team *team, enum box_operation operation,
+                                enum coll_kernel kernel, uint64_t blocks, struct coll_call *call);
 
 /* Starts a put to a member, at this PE's address of its memory. */
 static inline weft_status gpu_nodes_put(struct weft_team *team, int member, void *to,

@@ -16,7 +16,7 @@ static weft_status by_host(weft_team *team, const struct coll_request *request, 
     if (status)
         return base_fail_context(
             status, "argument dst (the GPUs of this team do not all access each other)");
-    if (coll_reduces[request->what])
+    if (coll_reduces[request->what] || request->what == COLL_ALLTOALL)
         status = coll_gpu_nodes_load(team);
     return status ? status : stream_call_collective(team, request, stream);
 }
