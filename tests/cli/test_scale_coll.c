@@ -73,6 +73,19 @@ static void packed_blocks_have_the_right_bits(void **state)
         }
 }
 
+/* What does not fit a slot takes a second step, and no message twice. */
+static void steps_send_each_block_once(void **state)
+{
+    enum { NODES = 20, MEMBERS = 16 };
+    struct tool_scale_job job = job_of(NODES * MEMBERS, MEMBERS, 4096);
+    struct tool_scale_result r;
+    (void)state;
+    job.no_contents = true;
+    assert_int_equal(tool_scale_collective(&job, TOOL_SCALE_ALLTOALL, &r), 0);
+    assert_int_equal(r.bytes_between, (uint64_t)NODES * MEMBERS * (NODES - 1) * MEMBERS * 16384);
+    assert_true(r.between < (uint64_t)NODES * (MEMBERS + 1) * (NODES - 1));
+}
+
 static void small_reductions_take_the_buffer(void **state)
 {
     struct tool_scale_job job = job_of(32, 8, 65536);
@@ -181,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pe_has_the_right_bits),
         cmocka_unit_test(packed_blocks_have_the_right_bits),
+        cmocka_unit_test(steps_send_each_block_once),
         cmocka_unit_test(small_reductions_take_the_buffer),
         cmocka_unit_test(the_smallest_reductions_are_packets),
         cmocka_unit_test(a_gather_takes_the_time_of_the_links),
