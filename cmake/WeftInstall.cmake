@@ -30,3 +30,12 @@ install(FILES ${CMAKE_BINARY_DIR}/weft-installed.pc DESTINATION ${libdir}/pkgcon
 
 # The loader's cache names what lies in its folders only after ldconfig.
 install(SCRIPT cmake/loader_cache.cmake COMPONENT library)
+
+# All that is installed, without tests, examples and benchmarks (tests/install/targets.sh).
+add_custom_target(weft_installed)
+add_dependencies(weft_installed weft weft_static weft_nccl weft_nccl_name weft_headers weft_hca)
+foreach(target weft_nvshmem_device weft_command weft_small weft_bitcode man)
+  if(TARGET ${target})
+    add_dependencies(weft_installed ${target})
+  endif()
+endforeach()

@@ -16,8 +16,7 @@ debian_packages() {
     step "configuring $folder" cmake --preset default -B "$folder" -DBUILD_TESTING=OFF \
         -DCMAKE_INSTALL_PREFIX=/usr -DWEFT_OSH_PREFIX=lib/weft -DWEFT_SPLIT=ON \
         -DWEFT_WERROR="$(werror default "${architecture:+aarch64-linux-gnu-g}cc")" "$@" || exit 1
-    step "building $folder" nice cmake --build "$folder" -j "$cores" --target weft weft_static \
-        weft_nvshmem_device weft_command weft_bitcode weft_small weft_hca man || exit 1
+    step "building $folder" nice cmake --build "$folder" -j "$cores" --target weft_installed || exit 1
     if [ -z "$architecture" ]; then
         step "making the pages of all functions" tools/make_pages.sh "$folder" || exit 1
         step "making the site" tools/site.sh "$folder" || exit 1
