@@ -10,7 +10,8 @@ list=$(mktemp -d)
 trap 'rm -rf "$list"' EXIT
 find "$build" -name cmake_install.cmake -not -path '*/tests/*' -exec grep -ohE "\"$build/[^\"]+\"" {} + |
     tr -d '"' | sed "s,^$build/,," | sort -u >"$list/installed"
-ninja -C "$build" -t targets all | sed -n '/: phony$/!s/: [A-Za-z_].*//p' | sort -u >"$list/made"
+# But for a second name of a library, which comes with the first.
+ninja -C "$build" -t targets all | sed -n '/\.so\.0: /!s/: [A-Za-z_].*//p' | sort -u >"$list/made"
 ninja -C "$build" -t graph weft_installed | sed -nE 's/.*\[label="([^"]*)".*/\1/p' |
     sed "s,^$build/,," | sort -u >"$list/built"
 comm -12 "$list/installed" "$list/made" >"$list/wanted"
