@@ -4,14 +4,15 @@
  * completions accumulate. Doorbells are handled twice. Writes are delayed as PCI Express permits:
  *
  *  - A write with a key of IBV_ACCESS_RELAXED_ORDERING is acknowledged and may be performed
- *    later, after later writes. The next strictly ordered access of its connection performs it
- *    first: a write with another key (no write may pass it), a read (which returns what was
- *    written), an atomic, a message.
+ *    later, after later writes. The next strictly ordered access of its connection to memory of
+ *    that kind, a GPU's or the host's, performs it first: a write with another key (no write may
+ *    pass it), a read (which returns what was written), an atomic; and so does a message.
  *  - SOFT_HCA_APART=1, in any mode: memory that peers may access is treated like GPU memory,
  *    for which a completion in host memory guarantees nothing. Data of an RDMA read are written
  *    there only when the NIC reads there (DUMP, or a peer's read) or writes there.
  *
  * A write is delayed by 4 ms at most, and performed before its memory is deregistered. */
+#include "gpu/memory.h"
 #include "hca.h"
 
 #include <stdlib.h>
@@ -49,6 +50,7 @@ static bool delay_write(struct device *d, struct delayed_writes *h, const void *
     struct delayed_write *w = &h->writes[h->count++];
     w->owner = owner;
     w->to = to;
+    w->gpu = gpu_memory_holds((uintptr_t)to);
     w->bytes = (uint32_t)bytes;
     w->until = d->now + random_next(d) % DELAY_NS;
     memcpy(w->data, from, bytes);
@@ -71,12 +73,13 @@ bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const vo
            delay_write(d, &d->pending.apart, NULL, to, from, bytes);
 }
 
-/* Performs the delayed writes of that connection in any order; NULL: of all connections. */
-void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner)
+/* Performs the delayed writes of that connection into those kinds of memory, in any order. */
+static void perform_writes(struct device *d, struct delayed_writes *h,
+                           const struct responder *owner, bool host, bool gpu)
 {
     unsigned mine = 0;
     for (unsigned i = 0; i < h->count; i++) /* move them to the front */
-        if (!owner || h->writes[i].owner == owner) {
+        if ((!owner || h->writes[i].owner == owner) && (h->writes[i].gpu ? gpu : host)) {
             struct delayed_write w = h->writes[i];
             if (i != mine)
                 h->writes[i] = h->writes[mine];
@@ -89,6 +92,20 @@ void adversary_flush(struct device *d, struct delayed_writes *h, const struct re
         h->writes[mine] = w;
         place_write(d, h, mine);
     }
+}
+
+/* owner NULL: of all connections. */
+void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner)
+{
+    perform_writes(d, h, owner, true, true);
+}
+
+/* Those into memory of the same kind as `at`. */
+void adversary_flush_memory(struct device *d, struct delayed_writes *h,
+                            const struct responder *owner, const void *at)
+{
+    const bool gpu = h->count && gpu_memory_holds((uintptr_t)at);
+    perform_writes(d, h, owner, !gpu, gpu);
 }
 
 /* Performs the writes whose delay is over. True: some are still delayed. */

@@ -279,6 +279,7 @@ struct delayed_writes {
     struct delayed_write {
         const void *owner; /* the connection that wrote */
         void *to;
+        bool gpu;       /* into memory of a GPU */
         uint64_t until; /* time in ns when it is written at the latest */
         uint32_t bytes;
         uint8_t data[DELAYED_BYTES];
@@ -512,6 +513,8 @@ bool adversary_delay(struct device *d, struct delayed_writes *h, const struct re
 bool adversary_delay_apart(struct device *d, uint32_t access, void *to, const void *from,
                            uint64_t bytes);
 void adversary_flush(struct device *d, struct delayed_writes *h, const struct responder *owner);
+void adversary_flush_memory(struct device *d, struct delayed_writes *h,
+                            const struct responder *owner, const void *at);
 bool adversary_flush_expired(struct device *d, struct delayed_writes *h);
 
 /* memory.c: access to memory that keys name, of the host or of a GPU. Addresses are the program's.

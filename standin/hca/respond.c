@@ -249,6 +249,23 @@ static void flush_delayed(struct respond_request *r)
     adversary_flush(r->device, &r->device->pending.apart, NULL);
 }
 
+/* The same, of writes into memory of the kind that the request accesses. */
+static void flush_before(struct respond_request *r, const void *at)
+{
+    adversary_flush_memory(r->device, &r->link->delayed, r->responder, at);
+    adversary_flush(r->device, &r->device->pending.apart, NULL);
+}
+
+static void flush_before_access(struct respond_request *r)
+{
+    uint64_t memory;
+    if (r->packet->kind == PACKET_SEND ||
+        mr_find(&r->device->objects.keys, r->rkey, r->qp->pd, 0, r->address, 1, &memory))
+        flush_delayed(r);
+    else
+        flush_before(r, (const void *)(uintptr_t)memory);
+}
+
 static bool run_write(struct respond_request *r)
 {
     const struct packet *p = r->packet;
@@ -265,7 +282,7 @@ static bool run_write(struct respond_request *r)
     bool relaxed = !immediate && is_relaxed(r);
     if (!relaxed || !adversary_delay(r->device, &r->link->delayed, s, to, r->data, r->bytes)) {
         if (!relaxed)
-            flush_delayed(r);
+            flush_before(r, to);
         if (!memory_put(r->device, to, r->data, r->bytes))
             return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
     }
@@ -296,6 +313,7 @@ static bool run_writes(struct respond_request *r)
         if (!to)
             /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): r ends with this packet */
             return true;
+        flush_before(r, to);
         if (!memory_put(r->device, to, w.data, w.bytes))
             return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
         s->expected_psn = psn_add(one.psn, 1);
@@ -532,8 +550,8 @@ static bool execute_request(struct respond_request *r)
                       : "another message is incomplete, or the length is wrong");
         return send_nak(r, SYNDROME_REMOTE_INVALID_REQUEST, 0);
     }
-    if (r->packet->kind != PACKET_WRITE)
-        flush_delayed(r);
+    if (r->packet->kind != PACKET_WRITE && r->packet->kind != PACKET_WRITES)
+        flush_before_access(r);
     switch (r->packet->kind) {
     case PACKET_SEND:
         return run_send(r);

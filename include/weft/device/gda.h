@@ -924,10 +924,36 @@ WEFT_DEVICE int weft_dev_gda_put_signal_at_once(struct weft_dev_gda_queue *q,
     return 1;
 }
 
+/* Whether one of the data of a put with signal and the signal is in GPU memory, and the other is in
+ * the host's. */
+WEFT_DEVICE int weft_dev_gda_is_apart(const struct weft_dev_request *r)
+{
+    uint64_t offset;
+    return r->bytes && (weft_dev_gda_find(r->symmetric, &offset) == WEFT_DEV_OTHER) !=
+                           (weft_dev_gda_find(r->signal, &offset) == WEFT_DEV_OTHER);
+}
+
+/* Issues a read of the last bytes that the request has put. When it is complete, all of them are in
+ * the peer's memory. */
+WEFT_DEVICE_NOINLINE int weft_dev_gda_read_back(struct weft_dev_gda_queue *q,
+                                                const struct weft_dev_request *r)
+{
+    struct weft_dev_gda_operation op = weft_dev_gda_requested(r);
+    uint64_t last = r->bytes < 8 ? r->bytes : 8, end;
+    struct weft_dev_gda_place from =
+        weft_dev_gda_there(q, (const char *)r->symmetric + r->bytes - last, r->pe, &last);
+    op.kind = WEFT_DEV_OP_GET;
+    return weft_dev_gda_address_segments(q)
+               ? weft_dev_gda_move_addressed(q, op, from, weft_dev_gda_sink(q), (uint32_t)last, 0,
+                                             &end)
+               : weft_dev_gda_move_one(q, op, from, weft_dev_gda_sink(q), (uint32_t)last, 0, &end);
+}
+
 /* The signal follows the data in the same queue with a strict-order key, so that it does not
- * overtake them. `ordered` keeps this order also where the network uses several routes. With
- * several NICs, a signal that is added to uses the queue of its word. Data of at most 8 bytes are
- * in the request itself. */
+ * overtake them. `ordered` keeps this order also where the network uses several routes. PCI Express
+ * keeps no order between memory of a GPU and of the host: the signal then waits in the NIC until
+ * data have been read back. With several NICs, a signal that is added to uses the queue of its
+ * word. Data of at most 8 bytes are in the request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);
@@ -935,15 +961,17 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
     struct weft_dev_gda_queue *q = add && weft_dev_state.gda.adapters > 1
                                        ? weft_dev_gda_word_queue(signal.address, r->pe)
                                        : weft_dev_gda_queue_for(r);
+    const int apart = weft_dev_gda_is_apart(r);
     uint64_t end;
-    if (!weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
+    if (apart || !weft_dev_gda_put_signal_at_once(q, r, signal, add, &end)) {
         if (!r->local) { /* copied from here, since only a blocking put copies */
             r->local = &r->compare;
             r->nbi = 0;
         }
-        if (!weft_dev_gda_transfer(q, r, &end))
+        if (!weft_dev_gda_transfer(q, r, &end) || (apart && !weft_dev_gda_read_back(q, r)))
             return;
-        weft_dev_gda_signal(q, r, signal, add, weft_dev_state.gda.ordered);
+        weft_dev_gda_signal(q, r, signal, add,
+                            weft_dev_state.gda.ordered | (apart ? WEFT_DEV_GDA_FENCED : 0));
     }
     if (!r->nbi && end)
         weft_dev_gda_await(q, weft_dev_gda_requested(r), end);

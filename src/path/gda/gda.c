@@ -525,24 +525,24 @@ static int amo_opcode(weft_amo amo)
 }
 
 /* A signal set is one strictly ordered inline write, a signal add is one atomic. Neither passes an
- * earlier request of its queue, even if the network may deliver packets out of order. */
+ * earlier request of its queue, even if the network may deliver packets out of order. flags: of the
+ * request, besides those. */
 static weft_status post_signal(struct gda_state *state, uint32_t adapter, struct remote at,
-                               uint64_t value, weft_signal_op op)
+                               uint64_t value, weft_signal_op op, uint32_t flags)
 {
     struct span span;
     size_t whole = sizeof value;
+    flags |= gda_order_flags(state->gda);
     weft_status status = reserve_span(state, at.peer, adapter, 1, &span);
     if (status)
         return status;
     const struct weft_dev_gda_ring *ring = span.ring;
     struct weft_dev_gda_place remote_at = gda_resolve_remote(state->gda, adapter, at, &whole);
     if (op == WEFT_SIGNAL_SET)
-        weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value,
-                           gda_order_flags(state->gda));
+        weft_dev_gda_value(ring, span.base, remote_at, value, sizeof value, flags);
     else
         weft_dev_gda_atomic8(ring, span.base, WEFT_DEV_GDA_ADD, remote_at,
-                             weft_dev_gda_sink(span.q), value, 0,
-                             WEFT_DEV_GDA_SIGNALED | gda_order_flags(state->gda));
+                             weft_dev_gda_sink(span.q), value, 0, WEFT_DEV_GDA_SIGNALED | flags);
     publish_span(state, &span);
     return WEFT_OK;
 }
@@ -557,7 +557,7 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     uint32_t adapter = adapter_of_word(state->gda, at);
     /* Signals that are set. Other atomics take the spare path. */
     if (state->gda->adapters->no_atomics && amo == WEFT_AMO_SET && width == sizeof value)
-        return post_signal(state, adapter, at, value, WEFT_SIGNAL_SET);
+        return post_signal(state, adapter, at, value, WEFT_SIGNAL_SET, 0);
     uint32_t blocks = weft_dev_gda_atomic_blocks(amo_opcode(amo), (unsigned)width);
     uint32_t flags = blocks > 1 ? 0 : WEFT_DEV_GDA_SIGNALED;
     weft_status status = reserve_span(state, at.peer, adapter, blocks > 1 ? blocks + 1 : 1, &span);
@@ -592,6 +592,24 @@ static weft_status gda_atomic(struct remote at, weft_amo amo, size_t width, uint
     return status ? status : copy_local(state->gda->world, fetched, &before, width);
 }
 
+/* Posts a read of the last bytes of what has been put to `to`. When it is complete, all of it is in
+ * the peer's memory. */
+static weft_status post_read_back(struct gda_state *state, uint32_t adapter, struct remote to,
+                                  size_t bytes)
+{
+    struct span span;
+    size_t last = bytes < sizeof(uint64_t) ? bytes : sizeof(uint64_t);
+    to.offset += bytes - last;
+    weft_status status = reserve_span(state, to.peer, adapter, 1, &span);
+    if (status)
+        return status;
+    const struct weft_dev_gda_place from = gda_resolve_remote(state->gda, adapter, to, &last);
+    weft_dev_gda_move(span.ring, span.base, WEFT_DEV_GDA_READ, from, weft_dev_gda_sink(span.q),
+                      (uint32_t)last, WEFT_DEV_GDA_SIGNALED);
+    publish_span(state, &span);
+    return WEFT_OK;
+}
+
 static weft_status gda_put_signal(struct remote to, const void *src, size_t bytes, struct remote at,
                                   uint64_t value, weft_signal_op op, bool nbi)
 {
@@ -600,8 +618,13 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
     uint32_t adapter = adapter_of_word(state->gda, at);
     uint64_t end = 0;
     weft_status status = put_registered(state, adapter, to, src, bytes, &end);
+    /* PCI Express keeps no order between writes of the peer's NIC into memory of a GPU and of the
+     * host. The signal waits in the NIC here until data have been read back. */
+    const bool apart = (to.segment == SEG_GPU) != (at.segment == SEG_GPU) && bytes;
+    if (!status && apart)
+        status = post_read_back(state, adapter, to, bytes);
     if (!status)
-        status = post_signal(state, adapter, at, value, op);
+        status = post_signal(state, adapter, at, value, op, apart ? WEFT_DEV_GDA_FENCED : 0);
     return status || nbi ? status : await_queue(state, to.peer, adapter, end, BOX_OP_PUT);
 }
 
