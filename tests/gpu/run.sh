@@ -348,6 +348,7 @@ group_gda_dc() {
         extra="WEFT_GPU=0 WEFT_TARGET=cuda WEFT_PATH=gda $queues WEFT_TEST_GDA_RC=2"
         programs "gda by RC and DC:" 6 rma_dc
         extra="${extra/RC=2/RC=0}" programs "gda by DC, units without:" 3 rma
+        extra="${extra/RC=2/RC=0}" programs "gda by DC, units without:" 2 signal
     done
     [ "$gpus" -eq 1 ] || { extra="${extra#WEFT_GPU=0 }" && programs "gda by RC and DC:" 4 atomics_dc; }
     unset WEFT_HCA SOFT_HCA_IDLE_US

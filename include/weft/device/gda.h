@@ -1086,11 +1086,12 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_complete(struct weft_dev_gda_operation op
     }
 }
 
-/* Fence or quiet. Every thread calls it; one of the lanes that call together checks the queues. One
- * queue to a PE keeps the order by itself, except for data in relaxed order, and except for atomics
- * at PEs that this device also stores to. Where NICs have no atomics, those that the proxy executes
- * have no order with the queues, so both complete. The quiet's fence orders earlier operations
- * before later ones. */
+/* Fence or quiet. Every thread calls it. Where all lanes of the warp call together, one of them
+ * checks the queues; else each does, since lanes that were together when they looked need not stay
+ * so: on an H200 some waited for one that had gone on. One queue to a PE keeps the order by itself,
+ * except for data in relaxed order, and except for atomics at PEs that this device also stores to.
+ * Where NICs have no atomics, those that the proxy executes have no order with the queues, so both
+ * complete. The quiet's fence orders earlier operations before later ones. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
 {
     struct weft_dev_gda_operation op =
@@ -1101,11 +1102,14 @@ WEFT_DEVICE_NOINLINE void weft_dev_gda_order(int quiet)
         return;
     if (!quiet && apart)
         weft_dev_proxy_order(1);
-    weft_lane_mask mask = weft_dev_active_mask();
-    weft_dev_sync_warp(mask);
-    if (weft_dev_lane() == weft_dev_lanes_first(mask))
+    const weft_lane_mask mask = weft_dev_active_mask();
+    const int together = mask == weft_dev_warp_mask();
+    if (together)
+        weft_dev_sync_warp(mask);
+    if (!together || weft_dev_lane() == weft_dev_lanes_first(mask))
         weft_dev_gda_complete(op, ordered);
-    weft_dev_sync_warp(mask);
+    if (together)
+        weft_dev_sync_warp(mask);
     if (quiet)
         weft_dev_fence(WEFT_ORDER_SEQ_CST, WEFT_SCOPE_SYS);
 }
