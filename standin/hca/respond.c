@@ -346,7 +346,7 @@ static bool run_read(struct respond_request *r)
             r->link->read_offset = offset;
             return false;
         }
-        if (!memory_get(r->device, a + 1, from + offset, n))
+        if (n && !memory_get(r->device, a + 1, from + offset, n))
             return send_nak(r, SYNDROME_REMOTE_OPERATION, 0);
         a->psn = psn;
         a->flags = offset ? 0 : PACKET_FIRST;
