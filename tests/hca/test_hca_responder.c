@@ -822,8 +822,10 @@ static void adversarial(void)
     look("all");
     free(h.writes);
     config.mode = MODE_ADVERSARIAL;
-    for (unsigned i = 0; i < 12; i++)
-        say("%d %u ", adversary_skips_step(&device), adversary_limit(&device, 100));
+    for (unsigned i = 0; i < 12; i++) {
+        const unsigned limit = adversary_limit(&device, 100);
+        say("%d %u ", adversary_skips_step(&device), limit);
+    }
     config.mode = MODE_LENIENT;
     say("%d %u\n", adversary_skips_step(&device), adversary_limit(&device, 100));
     config.apart = 0;

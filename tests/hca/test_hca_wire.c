@@ -755,11 +755,13 @@ static void targets_of_dc(void)
     arrives(request, data, PEER + 2, OWN);
     assert_true(roce_receive(&device));
     assert_int_equal(requested_link, PEER + 2);
+    struct roce_peer *peer = out[0].roce;
     out[0].roce = NULL; /* a link within the host */
     arrives(request, data, PEER, OWN);
     assert_true(roce_receive(&device));
     say("from one without a link\n");
     say_arrived();
+    out[0].roce = peer;
     end();
 }
 
