@@ -230,7 +230,7 @@ static CUresult adapt_StreamGetCtx(CUstream stream, CUcontext *context)
 {
     int device = 0;
     CUresult result = hip.stream_device(stream, &device);
-    *context = context_of(device);
+    *context = result ? NULL : context_of(device);
     return result;
 }
 
@@ -317,7 +317,10 @@ static CUresult adapt_MemCreate(CUmemGenericAllocationHandle *handle, size_t byt
     CUmemAllocationProp uncached = *properties;
     CUcontext popped;
     uncached.type = hipMemAllocationTypeUncached;
-    CUresult result = adapt_CtxPushCurrent(context_of(properties->location.id));
+    const int device = properties->location.id;
+    if (device < 0 || device >= DEVICES_MOST)
+        return CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = adapt_CtxPushCurrent(context_of(device));
     if (result)
         return result;
     result = hip.create(handle, bytes, &uncached, flags);

@@ -41,9 +41,10 @@ ssize_t __wrap_read(int fd, void *data, size_t bytes)
     if (system_.read_errno)
         return -1;
     size_t n = system_.input_bytes < bytes ? system_.input_bytes : bytes;
-    if (n)
+    if (n) {
         memcpy(data, system_.input, n);
-    system_.input += n;
+        system_.input += n;
+    }
     system_.input_bytes -= n;
     return (ssize_t)n;
 }

@@ -62,7 +62,7 @@ weft_status gda_register_segments(struct gda *gda)
     gda->local_keys = calloc(count * gda->chunks, sizeof *gda->local_keys);
     size_t keys = count * npes * gda->chunks;
     gda->remote_keys = calloc(gda->relaxed ? 2 * keys : keys, sizeof *gda->remote_keys);
-    gda->data_keys = gda->remote_keys + (gda->relaxed ? keys : 0);
+    gda->data_keys = gda->remote_keys && gda->relaxed ? gda->remote_keys + keys : gda->remote_keys;
     gda->bases = calloc(npes * SEG_COUNT, sizeof *gda->bases);
     if (!gda->regions || !gda->local_keys || !gda->remote_keys || !gda->bases)
         return base_fail(WEFT_ERR_NO_MEMORY, "no private memory for %u keys", gda->chunks);
