@@ -230,7 +230,7 @@ static CUresult adapt_StreamGetCtx(CUstream stream, CUcontext *context)
 {
     int device = 0;
     CUresult result = hip.stream_device(stream, &device);
-    *context = result ? NULL : context_of(device);
+    *context = !result && device >= 0 ? context_of(device) : NULL;
     return result;
 }
 
