@@ -125,6 +125,19 @@ static void large(unsigned char *data, unsigned char *source, uint64_t *flag)
     free(pattern);
 }
 
+/* A put with signal of either form, and the wait for the one from the previous PE. */
+static void exchange_signals(uint64_t *data, uint64_t *source, size_t words, uint64_t *signal,
+                             uint64_t round)
+{
+    weft_ctx *ctx = contexts[round % CONTEXTS];
+    fill_words(source, round);
+    if (round % 2)
+        OK(weft_put_signal_nbi(ctx, data, source, words * 8, signal, 1, WEFT_SIGNAL_ADD, next));
+    else
+        OK(weft_put_signal(ctx, data, source, words * 8, signal, round, WEFT_SIGNAL_SET, next));
+    OK(weft_signal_wait(ctx, signal, WEFT_GE, round, NULL));
+}
+
 /* put_signal with the signal in either heap and the data in the host heap. */
 static void signals(const char *what, uint64_t *data, uint64_t *source, uint64_t *signal)
 {
@@ -132,13 +145,7 @@ static void signals(const char *what, uint64_t *data, uint64_t *source, uint64_t
     fill(job, signal, &zero, sizeof zero);
     OK(weft_barrier(world));
     for (uint64_t round = 1; round <= ROUNDS; round++) {
-        weft_ctx *ctx = contexts[round % CONTEXTS];
-        fill_words(source, round);
-        if (round % 2)
-            OK(weft_put_signal_nbi(ctx, data, source, WORDS * 8, signal, 1, WEFT_SIGNAL_ADD, next));
-        else
-            OK(weft_put_signal(ctx, data, source, WORDS * 8, signal, round, WEFT_SIGNAL_SET, next));
-        OK(weft_signal_wait(ctx, signal, WEFT_GE, round, NULL));
+        exchange_signals(data, source, WORDS, signal, round);
         expect_now(what, data, round);
         OK(weft_barrier(world));
     }
@@ -149,14 +156,8 @@ static void signals_of_gpu_data(uint64_t *data, uint64_t *source, uint64_t *sign
 {
     static uint64_t seen[WORDS];
     for (uint64_t round = 1; round <= ROUNDS; round++) {
-        weft_ctx *ctx = contexts[round % CONTEXTS];
         const size_t words = round % 4 ? WORDS : 3;
-        fill_words(source, round);
-        if (round % 2)
-            OK(weft_put_signal_nbi(ctx, data, source, words * 8, signal, 1, WEFT_SIGNAL_ADD, next));
-        else
-            OK(weft_put_signal(ctx, data, source, words * 8, signal, round, WEFT_SIGNAL_SET, next));
-        OK(weft_signal_wait(ctx, signal, WEFT_GE, round, NULL));
+        exchange_signals(data, source, words, signal, round);
         look(job, seen, data, words * 8);
         for (uint64_t i = 0; i < words; i++)
             if (seen[i] != word(previous, round, i))

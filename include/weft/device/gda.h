@@ -952,8 +952,8 @@ WEFT_DEVICE_NOINLINE int weft_dev_gda_read_back(struct weft_dev_gda_queue *q,
 /* The signal follows the data in the same queue with a strict-order key, so that it does not
  * overtake them. `ordered` keeps this order also where the network uses several routes. PCI Express
  * keeps no order between memory of a GPU and of the host: the signal then waits in the NIC until
- * data have been read back. With several NICs, a signal that is added to uses the queue of its
- * word. Data of at most 8 bytes are in the request itself. */
+ * the end of the data has been read back. With several NICs, a signal that is added to uses the
+ * queue of its word. Data of at most 8 bytes are in the request itself. */
 WEFT_DEVICE_NOINLINE void weft_dev_gda_put_signal(struct weft_dev_request *r)
 {
     struct weft_dev_gda_place signal = weft_dev_gda_word_spot(r->signal, r->pe);

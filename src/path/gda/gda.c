@@ -619,7 +619,7 @@ static weft_status gda_put_signal(struct remote to, const void *src, size_t byte
     uint64_t end = 0;
     weft_status status = put_registered(state, adapter, to, src, bytes, &end);
     /* PCI Express keeps no order between writes of the peer's NIC into memory of a GPU and of the
-     * host. The signal waits in the NIC here until data have been read back. */
+     * host. The signal waits in the NIC here until the end of the data has been read back. */
     const bool apart = (to.segment == SEG_GPU) != (at.segment == SEG_GPU) && bytes;
     if (!status && apart)
         status = post_read_back(state, adapter, to, bytes);
